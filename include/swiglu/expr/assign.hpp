@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// destination <<= expression: one assignment of a kernel, as a value. Nothing happens until `evaluate` gets it.
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include <swiglu/expr/ops.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+namespace impl {
+
+template <std::size_t Destination, std::size_t Expression>
+struct destination_rows {
+  static_assert(extents_fit(Destination, Expression),
+                "swiglu: destination <<= expression: the rows of the destination (first number) differ from those of "
+                "the expression (second number)");
+};
+template <std::size_t Destination, std::size_t Expression>
+struct destination_columns {
+  static_assert(extents_fit(Destination, Expression),
+                "swiglu: destination <<= expression: the columns of the destination (first number) differ from those "
+                "of the expression (second number)");
+};
+
+/// A destination and how it is written.
+template <class View, bool Accumulate, bool NoAlias>
+struct marked_destination {
+  View to;
+};
+template <class X>
+inline constexpr bool is_marked = false;
+template <class V, bool Accumulate, bool NoAlias>
+inline constexpr bool is_marked<marked_destination<V, Accumulate, NoAlias>> = true;
+
+template <class X>
+concept destination = is_marked<std::remove_cvref_t<X>> || detail::is_view<std::remove_cvref_t<X>> ||
+    is_panel_view<std::remove_cvref_t<X>> || is_owner<std::remove_cvref_t<X>>;
+
+template <class X>
+auto as_destination(X&& x) {
+  using U = std::remove_cvref_t<X>;
+  if constexpr (is_marked<U>) {
+    return x;
+  } else {
+    const auto to = [&] {
+      if constexpr (is_owner<U>)
+        return x.view();
+      else
+        return x;
+    }();
+    using View = std::remove_const_t<decltype(to)>;
+    static_assert(!std::is_const_v<typename View::element_type>, "swiglu: the destination of <<= is read-only");
+    return marked_destination<View, false, false>{to};
+  }
+}
+
+}  // namespace impl
+
+/// Promises that the destination shares no memory with what the kernel reads: no overlap test, no temporary.
+template <impl::destination D>
+auto noalias(D&& to) {
+  const auto marked = impl::as_destination(std::forward<D>(to));
+  return []<class V, bool Accumulate, bool NoAlias>(impl::marked_destination<V, Accumulate, NoAlias> m) {
+    return impl::marked_destination<V, Accumulate, true>{m.to};
+  }(marked);
+}
+
+/// Adds to what the destination holds instead of overwriting it.
+template <impl::destination D>
+auto accumulate(D&& to) {
+  const auto marked = impl::as_destination(std::forward<D>(to));
+  return []<class V, bool Accumulate, bool NoAlias>(impl::marked_destination<V, Accumulate, NoAlias> m) {
+    return impl::marked_destination<V, true, NoAlias>{m.to};
+  }(marked);
+}
+
+/// One assignment of a kernel.
+template <class View, expression E, bool Accumulate, bool NoAlias>
+struct assignment {
+  using view_type = View;
+  using expression_type = E;
+  using value_type = typename View::value_type;
+  static constexpr bool accumulate = Accumulate, no_alias = NoAlias;
+  View to;
+  E from;
+};
+
+/// Throws shape_error, before anything is written, if the shapes known at run time differ.
+template <impl::destination D, class X>
+  requires(impl::matrix_operand<X> || std::is_arithmetic_v<std::remove_cvref_t<X>>)
+[[nodiscard("an assignment does nothing until it is evaluated")]] auto operator<<=(D&& destination, X&& x) {
+  const auto marked = impl::as_destination(std::forward<D>(destination));
+  return [&]<class View, bool Accumulate, bool NoAlias>(impl::marked_destination<View, Accumulate, NoAlias> m) {
+    auto from = impl::as_node_beside<typename View::value_type>(std::forward<X>(x));
+    using E = decltype(from);
+    static_assert(std::same_as<typename View::value_type, typename E::value_type>,
+                  "swiglu: destination and expression differ in their element type");
+    (void)sizeof(impl::destination_rows<View::static_rows, E::static_rows>);
+    (void)sizeof(impl::destination_columns<View::static_cols, E::static_cols>);
+    (void)impl::join_at_run_time("rows of the expression assigned", m.to.rows(), from.rows());
+    (void)impl::join_at_run_time("columns of the expression assigned", m.to.cols(), from.cols());
+    return assignment<View, E, Accumulate, NoAlias>{m.to, from};
+  }(marked);
+}
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu

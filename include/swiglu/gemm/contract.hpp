@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// The loop nest around the micro-kernel. Products that share their left operands form a bundle and accumulate side by
+// side in one strip; a sum of products is one chain of k blocks. For each block of strips:
+//
+//     for each k block: pack depth x strips of the right operand (unless it is panels already)
+//       for each row tile: for each strip: micro-kernel; after the last k block the epilogue
+//
+// Partial sums wait between k blocks in tiles of their own, in the order in which they are visited.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include <swiglu/gemm/blocking.hpp>
+#include <swiglu/gemm/epilogue.hpp>
+#include <swiglu/gemm/micro_kernel.hpp>
+#include <swiglu/gemm/operand.hpp>
+#include <swiglu/gemm/pack.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+namespace impl {
+
+inline constexpr std::size_t most_vectors = 4;  // registers in a row of a tile
+
+/// Calls micro_kernel<T, rows, vectors, transposed> for run-time values.
+template <real T, std::size_t Vectors, bool Transposed>
+inline void run_kernel(std::size_t rows, const kernel_operands<T>& o) {
+  constexpr std::size_t most = tile_rows(Vectors);
+  switch (rows) {
+    case 12:
+      if constexpr (most >= 12) return micro_kernel<T, 12, Vectors, Transposed>::run(o);
+      break;
+    case 8:
+      if constexpr (most >= 8) return micro_kernel<T, 8, Vectors, Transposed>::run(o);
+      break;
+    case 6:
+      if constexpr (most == 6) return micro_kernel<T, 6, Vectors, Transposed>::run(o);
+      break;
+    case 4:
+      if constexpr (most >= 4) return micro_kernel<T, 4, Vectors, Transposed>::run(o);
+      break;
+    case 2:
+      return micro_kernel<T, 2, Vectors, Transposed>::run(o);
+    case 1:
+      return micro_kernel<T, 1, Vectors, Transposed>::run(o);
+    default:
+      break;
+  }
+}
+template <real T>
+inline void run_kernel(std::size_t rows, std::size_t vectors, bool transposed, const kernel_operands<T>& o) {
+  const auto with = [&]<std::size_t Vectors>() {
+    return transposed ? run_kernel<T, Vectors, true>(rows, o) : run_kernel<T, Vectors, false>(rows, o);
+  };
+  switch (vectors) {
+    case 1:
+      return with.template operator()<1>();
+    case 2:
+      return with.template operator()<2>();
+    case 3:
+      return with.template operator()<3>();
+    default:
+      return with.template operator()<4>();
+  }
+}
+
+/// The rows of the next tile: the largest kernel that fits into what is left and (transposed) into the run.
+constexpr std::size_t next_tile(std::size_t most, std::size_t left) {
+  for (const std::size_t rows : tile_sizes)
+    if (rows <= most && rows <= left && (rows != 6 || most == 6)) return rows;
+  return 1;
+}
+
+/// A stretch of depth with one left operand. `parts` = 2: the left operand is a whole paired strip, whose halves are
+/// two terms of the sum; their right operands are packed in the same order.
+template <real T>
+struct segment {
+  left_operand<T> left;
+  std::size_t term = 0, parts = 1;
+  std::size_t depth = 0;  // as the kernel counts it, padding of paired strips included
+};
+
+/// Whether terms a and b are the two halves of the same paired strips.
+template <real T>
+inline bool are_halves(const product_term<T>& a, const product_term<T>& b) {
+  constexpr std::size_t half = pack<T>::size;
+  return !a.left.transposed && !b.left.transposed && a.left.run == half && b.left.run == half &&
+         b.left.data == a.left.data + half && a.left.strip_stride == b.left.strip_stride && a.depth == b.depth;
+}
+
+/// Groups with equal left operands, accumulated side by side.
+template <real T>
+struct bundle {
+  std::array<std::size_t, most_vectors> group{};
+  std::size_t groups = 0, vectors = 0, vectors_of_group = 0;
+  std::size_t right_offset = 0, tile_offset = 0;  // in elements of the scratch memory
+};
+
+}  // namespace impl
+
+/// A contraction prepared to run: cut into bundles and blocks. Construction allocates nothing.
+template <real T>
+class contraction_plan {
+ public:
+  /// `parts`: into how many parts of equal size the strips will be divided.
+  explicit contraction_plan(const contraction<T>& c, std::size_t parts = 1, cache_sizes cache = default_caches)
+      : c_(c) {
+    for (std::size_t g = 0; g < c_.groups; ++g) add(g);
+    bool single = true;
+    for (std::size_t b = 0; b < bundles_; ++b) single = single && bundle_[b].groups == 1;
+    std::size_t widest = 1;
+    for (std::size_t b = 0; b < bundles_; ++b) {
+      auto& with = bundle_[b];
+      with.vectors_of_group = single ? 2 : 1;
+      with.vectors = with.groups * with.vectors_of_group;
+      widest = std::max(widest, with.vectors);
+      for (const auto& t : c_.terms[with.group[0]]) {
+        depth_ = std::max(depth_, t.depth * (t.left.run < strip_columns<T> ? 2 : 1));
+        terms_ = std::max(terms_, c_.terms[with.group[0]].size());
+        if (t.left.transposed) row_run_ = std::min(row_run_, t.left.run);
+      }
+    }
+    strip_cols_ = (single ? 2 : 1) * pack<T>::size;
+    strips_ = ceil_div(c_.cols, strip_cols_);
+    most_rows_ = tile_rows(widest);
+    blocking_ = choose_blocking<T>(depth_, ceil_div(strips_, parts), widest, cache);
+    blocking_.row_block = std::min(blocking_.row_block, round_up(std::max<std::size_t>(c_.rows, 1), most_rows_));
+    for (std::size_t b = 0; b < bundles_; ++b) {
+      const std::size_t strip = bundle_[b].vectors * pack<T>::size * blocking_.strips;
+      bundle_[b].right_offset = scratch_;
+      scratch_ += blocking_.depth * strip;
+      bundle_[b].tile_offset = scratch_;
+      // Finished tiles pass through L1; only partial sums, or tiles that wait for another bundle, need room for all.
+      const bool one_pass = bundles_ == 1 && terms_ == 1 && depth_ <= blocking_.depth;
+      scratch_ +=
+          one_pass ? most_rows_ * bundle_[b].vectors * pack<T>::size : (blocking_.row_block + most_rows_) * strip;
+    }
+    scratch_ = round_up(scratch_, alignment / sizeof(T));
+  }
+
+  /// Elements of scratch memory that each thread needs, 64-byte aligned.
+  std::size_t scratch() const { return scratch_; }
+  /// Strips of columns: the unit in which the work is divided among threads.
+  std::size_t strips() const { return strips_; }
+
+  /// Computes strips first .. last - 1 and calls the epilogue once for every tile of them. Parts of one plan may run
+  /// concurrently, each with scratch memory of its own; how the strips are divided changes no bit.
+  void run(std::size_t first, std::size_t last, epilogue_ref<T> epilogue, T* scratch) const {
+    for (std::size_t j = first; j < last; j += blocking_.strips)
+      for (std::size_t i = 0; i < c_.rows; i += blocking_.row_block)
+        for (std::size_t b = 0; b < bundles_; ++b)
+          run_bundle(bundle_[b],
+                     {i, std::min(c_.rows, i + blocking_.row_block), j, std::min(last, j + blocking_.strips)},
+                     b + 1 == bundles_ ? &epilogue : nullptr, scratch);
+  }
+
+ private:
+  using bundle = impl::bundle<T>;
+  using segment = impl::segment<T>;
+  struct block {
+    std::size_t row, row_end, strip, strip_end;
+  };
+
+  void add(std::size_t g) {
+    for (std::size_t b = 0; b < bundles_; ++b) {
+      bundle& with = bundle_[b];
+      if (with.groups < impl::most_vectors && same_left(with.group[0], g)) {
+        with.group[with.groups++] = g;
+        return;
+      }
+    }
+    bundle_[bundles_].group[0] = g;
+    bundle_[bundles_++].groups = 1;
+  }
+  bool same_left(std::size_t g, std::size_t h) const {
+    const auto equal = [](const product_term<T>& a, const product_term<T>& b) {
+      return a.left == b.left && a.depth == b.depth;
+    };
+    return std::equal(c_.terms[g].begin(), c_.terms[g].end(), c_.terms[h].begin(), c_.terms[h].end(), equal);
+  }
+
+  /// The segment that starts with term t.
+  segment segment_at(const bundle& b, std::size_t t) const {
+    const auto terms = c_.terms[b.group[0]];
+    const std::size_t size = pack<T>::size;
+    if (t + 1 < terms.size() && impl::are_halves(terms[t], terms[t + 1])) {
+      left_operand<T> whole = terms[t].left;
+      whole.run = strip_columns<T>;
+      return {whole, t, 2, ceil_div(terms[t].depth, size) * strip_columns<T>};
+    }
+    return {terms[t].left, t, 1, terms[t].depth};
+  }
+
+  /// The right operand's strips where they are already what the kernel reads, else null.
+  const right_operand<T>* direct_right(const bundle& b, const segment& s) const {
+    constexpr std::size_t size = pack<T>::size;
+    const right_operand<T>& first = c_.terms[b.group[0]][s.term].right;
+    if (s.parts != 1 || b.vectors != 2 || first.run == 0 || first.transposed) return nullptr;
+    if (b.groups == 1) return first.run == 2 * size ? &first : nullptr;
+    const right_operand<T>& second = c_.terms[b.group[1]][s.term].right;
+    const bool halves = first.run == size && second.run == size && !second.transposed &&
+                        second.data == first.data + size && second.pitch == first.pitch;
+    return halves ? &first : nullptr;
+  }
+
+  void pack_right(const bundle& b, const segment& s, std::size_t k, std::size_t depth, const block& at, T* to) const {
+    constexpr std::size_t size = pack<T>::size;
+    const std::size_t width = b.vectors * size;
+    for (std::size_t j = at.strip; j < at.strip_end; ++j, to += depth * width)
+      for (std::size_t g = 0; g < b.groups; ++g)
+        for (std::size_t v = 0; v < b.vectors_of_group; ++v) {
+          T* column = to + (g * b.vectors_of_group + v) * size;
+          const std::size_t col = j * strip_cols_ + v * size;
+          const auto terms = c_.terms[b.group[g]].subspan(s.term);
+          if (s.parts == 1) {
+            pack_register_column(terms[0].right, k, depth, col, c_.cols, column, width);
+            continue;
+          }
+          // Rows alternate between the two terms, one register's worth at a time, as the left operand's columns do.
+          for (std::size_t i = 0; i < depth; i += 2 * size)
+            for (std::size_t part = 0; part < 2; ++part) {
+              const std::size_t from = (k + i) / 2, rows = std::min(size, terms[part].depth - from);
+              T* row = column + (i + part * size) * width;
+              pack_register_column(terms[part].right, from, rows, col, c_.cols, row, width);
+              for (std::size_t r = rows; r < size; ++r) pack<T>(T(0)).store(row + r * width);
+            }
+        }
+  }
+
+  void run_bundle(const bundle& b, const block& at, const epilogue_ref<T>* epilogue, T* scratch) const {
+    const auto terms = c_.terms[b.group[0]];
+    bool accumulate = false;
+    for (std::size_t t = 0; t < terms.size();) {
+      const segment s = segment_at(b, t);
+      t += s.parts;
+      std::size_t k = 0;
+      do {  // at least once: a product of depth 0 is 0
+        const std::size_t depth = std::min(blocking_.depth, s.depth - k);
+        const bool last = t == terms.size() && k + depth == s.depth;
+        run_k_block(b, s, k, depth, at, accumulate, last ? epilogue : nullptr, scratch);
+        accumulate = true;
+        k += depth;
+      } while (k < s.depth);
+    }
+  }
+
+  void run_k_block(const bundle& b, const segment& s, std::size_t k, std::size_t depth, const block& at,
+                   bool accumulate, const epilogue_ref<T>* epilogue, T* scratch) const {
+    const std::size_t width = b.vectors * pack<T>::size;
+    const T* right = scratch + b.right_offset;
+    std::size_t right_stride = depth * width;
+    if (const auto* panels = direct_right(b, s)) {
+      right = panels->at(k, at.strip * strip_cols_).data;
+      right_stride = panels->pitch;
+    } else {
+      pack_right(b, s, k, depth, at, scratch + b.right_offset);
+    }
+    // A tile that is finished at once needs no memory of its own: every strip then uses the first one.
+    const bool keep = accumulate || epilogue == nullptr || bundles_ > 1;
+    const std::size_t tile_step = keep ? width : 0;
+    std::size_t rows = 0;
+    for (std::size_t row = at.row; row < at.row_end; row += rows) {
+      rows = impl::next_tile(most_rows_, rows_left(row, at.row_end));
+      const std::size_t next = row + rows;
+      for (std::size_t j = at.strip; j < at.strip_end; ++j) {
+        const std::size_t nth = j - at.strip;
+        if (next < at.row_end) prefetch_left(s, next, at.row_end, k, depth, nth, at.strip_end - at.strip);
+        T* tile = scratch + b.tile_offset + ((row - at.row) * (at.strip_end - at.strip) + nth * rows) * tile_step;
+        impl::run_kernel<T>(
+            rows, b.vectors, s.left.transposed,
+            {s.left.at(row, k), s.left.strip_stride, s.left.run, right + nth * right_stride, depth, tile, accumulate});
+        if (epilogue != nullptr) (*epilogue)(finished(row, rows, j, at, scratch, keep));
+      }
+    }
+  }
+
+  std::size_t rows_left(std::size_t row, std::size_t end) const {
+    return std::min(end - row, row_run_ == no_run ? end - row : row_run_ - row % row_run_);
+  }
+
+  /// The tile of every bundle at (row, strip).
+  product_tile<T> finished(std::size_t row, std::size_t rows, std::size_t strip, const block& at, const T* scratch,
+                           bool keep) const {
+    product_tile<T> tile{row, rows, strip * strip_cols_, std::min(strip_cols_, c_.cols - strip * strip_cols_), {}, {}};
+    for (std::size_t i = 0; i < bundles_; ++i) {
+      const bundle& b = bundle_[i];
+      const std::size_t width = b.vectors * pack<T>::size;
+      const std::size_t offset = (row - at.row) * (at.strip_end - at.strip) + (strip - at.strip) * rows;
+      const T* data = scratch + b.tile_offset + (keep ? offset * width : 0);
+      for (std::size_t g = 0; g < b.groups; ++g) {
+        tile.group[b.group[g]] = data + g * b.vectors_of_group * pack<T>::size;
+        tile.pitch[b.group[g]] = width;
+      }
+    }
+    return tile;
+  }
+
+  /// Asks for the next row tile of the left operand in L2, a share of it with every strip of the current one: each jump
+  /// to the next strip of panels is an address that no hardware prefetcher foresees.
+  void prefetch_left(const segment& s, std::size_t row, std::size_t end, std::size_t k, std::size_t depth,
+                     std::size_t nth, std::size_t of) const {
+    constexpr std::size_t line = alignment / sizeof(T);
+    if (s.left.transposed) return;
+    const std::size_t rows = impl::next_tile(most_rows_, rows_left(row, end));
+    const std::size_t strips = ceil_div(depth, s.left.run);
+    for (std::size_t i = strips * nth / of; i < strips * (nth + 1) / of; ++i) {
+      const T* from = s.left.at(row, k + i * s.left.run);
+      for (std::size_t e = 0; e < rows * strip_columns<T>; e += line) __builtin_prefetch(from + e, 0, 2);
+    }
+  }
+
+  static constexpr std::size_t no_run = dynamic;
+  contraction<T> c_;
+  std::array<bundle, most_groups> bundle_{};
+  std::size_t bundles_ = 0, terms_ = 0, depth_ = 0, strips_ = 0, strip_cols_ = 0, most_rows_ = 0, row_run_ = no_run,
+              scratch_ = 0;
+  blocking blocking_{};
+};
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu

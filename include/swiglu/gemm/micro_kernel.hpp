@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// The innermost loop: Rows x Vectors accumulators in registers, one row of the right operand and one broadcast of the
+// left a step. Every element is summed in ascending k in one accumulator, whatever the tile, so that the blocking and
+// the number of threads never change a bit of the result.
+
+#include <cstddef>
+#include <utility>
+
+#include <swiglu/panels.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+/// What a micro-kernel reads and writes.
+template <real T>
+struct kernel_operands {
+  const T* left;            ///< element (0, 0) of the tile's rows, in panels
+  std::size_t left_stride;  ///< from one strip of the left operand to the next
+  std::size_t left_run;     ///< columns that a strip of the left operand offers
+  const T* right;           ///< depth rows of Vectors registers, consecutive
+  std::size_t depth;
+  T* tile;          ///< Rows x Vectors registers, consecutive
+  bool accumulate;  ///< add to the tile instead of overwriting it
+};
+
+/// tile (+)= left right. `Transposed`: the left operand's rows are consecutive columns of one strip of the panels and
+/// its depth runs down their rows; otherwise they are consecutive rows and the depth runs along the strips.
+template <real T, std::size_t Rows, std::size_t Vectors, bool Transposed>
+struct micro_kernel {
+  static constexpr std::size_t rows = Rows, vectors = Vectors;
+
+  [[gnu::noinline]] static void run(const kernel_operands<T>& o) {
+    constexpr std::size_t width = Vectors * V::size, strip = strip_columns<T>;
+    // Every index is a template argument: an array that g++ once saw under a variable index stays in memory.
+    V sum[Rows][Vectors];
+    each<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+      sum[R][C] = o.accumulate ? V::load(o.tile + R * width + C * V::size) : V(T(0));
+    });
+
+    const T* b = o.right;
+    const auto step = [&](const T* a) __attribute__((always_inline)) {
+      V row[Vectors], x;
+      each<1, Vectors>([&]<std::size_t, std::size_t C>()
+                           __attribute__((always_inline)) { row[C] = V::load(b + C * V::size); });
+      each<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+        if constexpr (C == 0) x = V(a[Transposed ? R : R * strip]);
+        sum[R][C] = fma(x, row[C], sum[R][C]);
+      });
+      b += width;
+    };
+    const T* a = o.left;
+    if constexpr (Transposed) {
+      for (std::size_t k = 0; k < o.depth; ++k, a += strip) step(a);
+    } else {
+      for (std::size_t left = o.depth; left > 0; a += o.left_stride) {
+        const std::size_t n = left < o.left_run ? left : o.left_run;
+        for (const T* end = a + n; a != end; ++a) step(a);
+        a -= n;
+        left -= n;
+      }
+    }
+
+    each<Rows, Vectors>([&]<std::size_t R, std::size_t C>()
+                            __attribute__((always_inline)) { sum[R][C].store(o.tile + R * width + C * V::size); });
+  }
+
+ private:
+  using V = pack<T>;
+  /// f<row, column>() for every register of the tile, row by row.
+  template <std::size_t R, std::size_t C, class F>
+  [[gnu::always_inline]] static void each(const F& f) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
+      (f.template operator()<Nth / C, Nth % C>(), ...);
+    }
+    (std::make_index_sequence<R * C>{});
+  }
+};
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu

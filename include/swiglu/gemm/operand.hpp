@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// What a product reads, described by run-time values: one engine serves every shape and every expression, and only the
+// epilogue is compiled for each. Left operands are always panels; right operands are row-major or panels, and both may
+// be transposed.
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include <swiglu/panels.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+/// Panels as a left operand [rows, depth]; `transposed`: the panels hold its transpose.
+template <real T>
+struct left_operand {
+  const T* data = nullptr;
+  std::size_t strip_stride = 0, run = strip_columns<T>;
+  bool transposed = false;
+
+  /// Element (row, k) of the operand; k a multiple of the run unless transposed.
+  const T* at(std::size_t row, std::size_t k) const {
+    const std::size_t r = transposed ? k : row, c = transposed ? row : k;
+    return data + (c / run) * strip_stride + r * strip_columns<T> + c % run;
+  }
+  friend bool operator==(const left_operand&, const left_operand&) = default;
+};
+
+/// A right operand [depth, columns]: row-major memory with `pitch` between rows, or panels (run != 0) with `pitch`
+/// between strips; `transposed`: the memory holds its transpose.
+template <real T>
+struct right_operand {
+  const T* data = nullptr;
+  std::size_t pitch = 0, run = 0;
+  bool transposed = false;
+
+  /// The block that starts at (k, column): its address, and the distance of the memory's rows in it. In panels it is
+  /// valid up to the end of a run.
+  struct block {
+    const T* data;
+    std::size_t pitch;
+  };
+  block at(std::size_t k, std::size_t column) const {
+    const std::size_t r = transposed ? column : k, c = transposed ? k : column;
+    if (run == 0) return {data + r * pitch + c, pitch};
+    return {data + (c / run) * pitch + r * strip_columns<T> + c % run, strip_columns<T>};
+  }
+};
+
+/// One product of a sum: left [rows, depth] times right [depth, columns].
+template <real T>
+struct product_term {
+  left_operand<T> left;
+  right_operand<T> right;
+  std::size_t depth = 0;
+};
+
+/// The most products that one kernel may hold.
+inline constexpr std::size_t most_groups = 8;
+
+/// One or several sums of products of the same shape [rows, cols].
+template <real T>
+struct contraction {
+  std::size_t rows = 0, cols = 0;
+  std::size_t groups = 0;
+  std::array<std::span<const product_term<T>>, most_groups> terms{};  ///< of each group; accumulated in this order
+};
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu

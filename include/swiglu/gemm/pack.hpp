@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// Copies a block of a right operand into the strips that the micro-kernel streams, transposing in registers where the
+// memory holds the transpose; and copies row-major matrices into panels.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include <swiglu/gemm/operand.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+namespace impl {
+
+/// Transposes a square of pack<T>::size rows: result[j] holds lane j of every row. log2(size) rounds of full-width
+/// interleaving: each round moves one bit of the lane number into the row number.
+template <real T>
+[[gnu::always_inline]] inline void transpose_square(std::array<pack<T>, pack<T>::size>& rows) {
+  constexpr std::size_t n = pack<T>::size;
+#if defined(SWIGLU_SCALAR)
+  std::array<pack<T>, n> from = rows;
+  T in[n][n], out[n][n];
+  for (std::size_t i = 0; i < n; ++i) from[i].store(in[i]);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j) out[j][i] = in[i][j];
+  for (std::size_t i = 0; i < n; ++i) rows[i] = pack<T>::load(out[i]);
+#else
+  typedef T vec __attribute__((vector_size(n * sizeof(T))));
+  const auto interleave = []<std::size_t Half, std::size_t... Nth>(std::index_sequence<Nth...>, vec a, vec b,
+                                                                   std::integral_constant<std::size_t, Half>) {
+    return __builtin_shufflevector(a, b, (Half * n / 2 + Nth / 2 + (Nth % 2) * n)...);
+  };
+  std::array<pack<T>, n> next;
+  for (std::size_t width = 1; width < n; width *= 2) {
+    for (std::size_t i = 0; i < n / 2; ++i) {
+      const vec a = bits<vec>(rows[i]), b = bits<vec>(rows[i + n / 2]);
+      constexpr auto all = std::make_index_sequence<n>{};
+      next[2 * i] = bits<pack<T>>(interleave(all, a, b, std::integral_constant<std::size_t, 0>{}));
+      next[2 * i + 1] = bits<pack<T>>(interleave(all, a, b, std::integral_constant<std::size_t, 1>{}));
+    }
+    rows = next;
+  }
+#endif
+}
+
+/// to[k * to_pitch + lane] = from[k * pitch + lane] for `depth` rows of one register; lanes from `cols` on are 0.
+template <real T>
+inline void pack_rows(const T* from, std::size_t pitch, std::size_t depth, std::size_t cols, T* to,
+                      std::size_t to_pitch) {
+  using V = pack<T>;
+  if (cols >= V::size)
+    for (std::size_t k = 0; k < depth; ++k) V::load(from + k * pitch).store(to + k * to_pitch);
+  else
+    for (std::size_t k = 0; k < depth; ++k) V::load_partial(from + k * pitch, cols).store(to + k * to_pitch);
+}
+
+/// to[k * to_pitch + lane] = from[lane * pitch + k] for `depth` <= one register of k; lanes from `cols` on are 0.
+template <real T>
+inline void pack_transposed(const T* from, std::size_t pitch, std::size_t depth, std::size_t cols, T* to,
+                            std::size_t to_pitch) {
+  using V = pack<T>;
+  std::array<V, V::size> square;
+  if (depth == V::size && cols >= V::size) {
+    for (std::size_t i = 0; i < V::size; ++i) square[i] = V::load(from + i * pitch);
+    transpose_square(square);
+    for (std::size_t i = 0; i < V::size; ++i) square[i].store(to + i * to_pitch);
+    return;
+  }
+  for (std::size_t i = 0; i < V::size; ++i) square[i] = i < cols ? V::load_partial(from + i * pitch, depth) : V(T(0));
+  transpose_square(square);
+  for (std::size_t i = 0; i < depth; ++i) square[i].store(to + i * to_pitch);
+}
+
+}  // namespace impl
+
+/// Rows k .. k + depth - 1 and the register of columns from `column` on (those from `columns` on are 0) of a right
+/// operand, into `depth` rows of one register, `to_pitch` apart. k is a multiple of the register's size.
+template <real T>
+inline void pack_register_column(const right_operand<T>& from, std::size_t k, std::size_t depth, std::size_t column,
+                                 std::size_t columns, T* to, std::size_t to_pitch) {
+  constexpr std::size_t size = pack<T>::size;
+  if (column >= columns) {
+    for (std::size_t i = 0; i < depth; ++i) pack<T>(T(0)).store(to + i * to_pitch);
+    return;
+  }
+  const std::size_t cols = std::min(size, columns - column);
+  if (!from.transposed) {
+    const auto block = from.at(k, column);
+    impl::pack_rows(block.data, block.pitch, depth, cols, to, to_pitch);
+    return;
+  }
+  for (std::size_t i = 0; i < depth; i += size) {
+    const auto block = from.at(k + i, column);
+    impl::pack_transposed(block.data, block.pitch, std::min(size, depth - i), cols, to + i * to_pitch, to_pitch);
+  }
+}
+
+/// Rows first .. last - 1 of a row-major matrix into the same rows of panels, zero padding included.
+template <class From, real T, std::size_t Run>
+inline void copy_to_panels(const From& from, panel_view<T, Run> to, std::size_t first, std::size_t last) {
+  using V = pack<T>;
+  const std::size_t cols = to.cols();
+  for (std::size_t r = first; r < last; ++r) {
+    const T* row = from.data() + r * from.pitch();
+    for (std::size_t c = 0; c < cols; c += Run)
+      for (std::size_t v = 0; v < Run; v += V::size) {
+        const std::size_t n = c + v < cols ? cols - c - v : 0;
+        (n >= V::size ? V::load(row + c + v) : V::load_partial(n == 0 ? row : row + c + v, n)).store(to.at(r, c) + v);
+      }
+  }
+}
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu

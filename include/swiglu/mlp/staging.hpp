@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// A tensor on its way from a kernel, over an axis, to the caller. Where the caller's memory cannot take part in a
+// collective itself (rows with gaps, a sum to be added to what is there, a slice of the sum) the kernel writes to
+// memory of the workspace instead, from which the result is delivered afterwards.
+
+#include <cstddef>
+#include <span>
+
+#include <swiglu/expr/evaluate.hpp>
+#include <swiglu/mlp/params.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+/// One tensor [rows, cols] that is summed over an axis of `ranks` ranks as `how` says.
+template <real T>
+class staged_tensor {
+ public:
+  using matrix = view<T, dynamic, dynamic>;
+
+  /// `to`: the caller's memory, all rows of the tensor, or a rank's share of them with reduce_scatter over several
+  /// ranks. `accumulate`: the result is added to it.
+  staged_tensor(matrix to, reduction how, std::size_t ranks, bool accumulate)
+      : to_(to),
+        scatter_(how == reduction::reduce_scatter && ranks > 1),
+        accumulate_(accumulate),
+        reduced_(how != reduction::unreduced && ranks > 1),
+        rows_(scatter_ ? to.rows() * ranks : to.rows()) {
+    const bool gaps = to.pitch() != to.cols() && to.rows() > 1;
+    staged_ = reduced_ && (gaps || accumulate || scatter_);
+  }
+
+  /// Elements of staging memory that it needs.
+  std::size_t staging() const { return staged_ ? (rows_ + (scatter_ ? to_.rows() : 0)) * to_.cols() : 0; }
+  void use_staging(T* memory) { memory_ = memory; }
+
+  bool reduced() const { return reduced_; }
+  bool scattered() const { return scatter_; }
+  bool staged() const { return staged_; }
+
+  /// Where the kernel writes.
+  matrix target() const { return staged_ ? matrix(memory_, extents<dynamic, dynamic>{rows_, to_.cols()}) : to_; }
+  /// What the collective sums.
+  std::span<T> full() const { return {staged_ ? memory_ : to_.data(), rows_ * to_.cols()}; }
+  /// With reduce_scatter, where this rank's rows arrive.
+  std::span<T> part() const { return {memory_ + rows_ * to_.cols(), to_.rows() * to_.cols()}; }
+
+  /// After the collective: hands the result to the caller.
+  template <class On>
+  void deliver(On on) const {
+    if (!staged_) return;
+    const view<const T, dynamic, dynamic> result(scatter_ ? part().data() : memory_,
+                                                 extents<dynamic, dynamic>{to_.rows(), to_.cols()});
+    if (accumulate_)
+      evaluate(on, swiglu::accumulate(noalias(to_)) <<= result);
+    else
+      evaluate(on, noalias(to_) <<= result);
+  }
+
+ private:
+  matrix to_;
+  bool scatter_, accumulate_, reduced_, staged_ = false;
+  std::size_t rows_;
+  T* memory_ = nullptr;
+};
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu
