@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// The layer: forward and backward of one rank, alone or on a data x tensor mesh. The only place where compute meets
+// communication.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <swiglu/comm/mesh.hpp>
+#include <swiglu/comm/self.hpp>
+#include <swiglu/exec/serial.hpp>
+#include <swiglu/expr/evaluate.hpp>
+#include <swiglu/mlp/arguments.hpp>
+#include <swiglu/mlp/backward.hpp>
+#include <swiglu/mlp/forward.hpp>
+#include <swiglu/mlp/shard.hpp>
+#include <swiglu/mlp/staging.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+/// The SwiGLU MLP of shape `D` with elements T. All functions are static: the state is in the arguments, so that any
+/// number of layers, micro-batches and ranks share one instantiation.
+///
+///     forward   out = (silu(x gate) * (x up)) down
+///     backward  grad_x, and the gradients of gate, up, down, given grad_out
+///
+/// x, out, grad_out, grad_x: tensors or views [tokens, hidden] (leading extents collapse into tokens), any row pitch;
+/// 0 tokens are a batch like any other. Weights: see params.hpp. Errors: shape_error or std::invalid_argument before
+/// anything is written; with axes also what the communicators throw. out and grad_x may be the memory of an input
+/// activation of the same call, except that grad_x may not overlap x; no result may overlap a weight.
+/// Thread safety: concurrent calls are fine as long as they share no saved, workspace or result.
+template <real T, dims D, schedule S = schedule::fused, executor X = serial>
+class mlp {
+  static_assert(D.hidden > 0 && D.intermediate > 0 && D.tensor_parallel > 0, "swiglu: mlp: extents are at least 1");
+  static_assert(D.intermediate % D.tensor_parallel == 0,
+                "swiglu: mlp: tensor_parallel has to divide the intermediate extent");
+  static constexpr bool fused = S.cut == schedule::kernels::fused;
+  static constexpr std::size_t hidden = D.hidden, intermediate = D.local_intermediate();
+  using matrix = view<T, dynamic, dynamic>;
+  template <class U>
+  struct weights_of {
+    view<U, dynamic, dynamic> gate, up, down;
+  };
+  using saved_memory = std::conditional_t<fused, fused_saved<T, S.save_h>, per_operation_saved<T>>;
+  using workspace_memory = std::conditional_t<fused, fused_workspace<T, S.save_h>, per_operation_workspace<T>>;
+
+ public:
+  static constexpr dims shape = D;
+  using weights = swiglu::weights<T, hidden, intermediate>;
+  using gradients = weights;
+
+  /// Floating-point operations of a pass over `tokens` tokens on one rank, as the mathematics counts them.
+  static constexpr double forward_flops(std::size_t tokens) {
+    return 6.0 * static_cast<double>(tokens) * static_cast<double>(hidden) * static_cast<double>(intermediate);
+  }
+  static constexpr double backward_flops(std::size_t tokens) { return 2 * forward_flops(tokens); }
+
+  /// What backward needs of forward. One for each layer and micro-batch in flight. Allocates once, for at most
+  /// `tokens` tokens a call.
+  class saved : public saved_memory {
+   public:
+    explicit saved(std::size_t tokens) : saved_memory(tokens, intermediate) {}
+    saved() requires(D.tokens != dynamic) : saved(D.tokens) {}
+  };
+
+  /// Scratch memory of a rank: one serves every layer of this shape in turn. Allocates once, for at most `tokens`
+  /// tokens a call; results that are summed over an axis and cannot be summed in place (a pitched out, accumulated or
+  /// scattered gradients) get their staging memory with the first such call.
+  class workspace : public workspace_memory {
+   public:
+    explicit workspace(std::size_t tokens, X threads = X())
+        : workspace_memory(tokens, hidden, intermediate), threads_(std::move(threads)), capacity_(tokens) {
+      memory_.measure([&] { measure(tokens); });
+    }
+    workspace() requires(D.tokens != dynamic) : workspace(D.tokens) {}
+
+    std::size_t capacity() const { return capacity_; }
+    std::size_t bytes() const { return workspace_memory::bytes() + memory_.bytes() + staging_.size() * sizeof(T); }
+    resources<T, X> on() { return {memory_, threads_}; }
+    T* staging(std::size_t elements) {
+      if (elements > staging_.size()) staging_ = buffer<T>(elements);
+      return staging_.data();
+    }
+
+   private:
+    void measure(std::size_t tokens) {
+      const matrix activation(nullptr, extents<dynamic, dynamic>{tokens, hidden});
+      const matrix by_column(nullptr, extents<dynamic, dynamic>{hidden, intermediate});
+      const matrix by_row(nullptr, extents<dynamic, dynamic>{intermediate, hidden});
+      const weights_of<const T> w{by_column, by_column, by_row};
+      saved_memory s(tokens, intermediate, storage::none);
+      workspace_memory ws(tokens, hidden, intermediate, storage::none);
+      forward_kernels(on(), activation, w, s, ws, activation);
+      if constexpr (fused)
+        backward_kernels_of_x(on(), activation, w, s, ws, activation);
+      else
+        backward_kernels_of_x(on(), activation, w, s, ws);
+      backward_kernels_of_w(on(), activation, s, ws, by_column, by_column, by_row);
+    }
+
+    X threads_;
+    scratch<T> memory_;
+    buffer<T> staging_;
+    std::size_t capacity_;
+  };
+
+  /// Forward on the mesh: `Out` says what becomes of the partial sums of out over the tensor axis.
+  template <reduction Out = reduction::all_reduce, class In, class W, class O, class Data, class Tensor>
+  static void forward(const In& x, const W& w, saved& s, workspace& ws, O&& out, const mesh<Data, Tensor>& axes) {
+    check_axes("forward", axes);
+    run_forward<Out>(x, w, s, ws, out, axes.tensor);
+  }
+  /// Forward of this rank alone; with tensor_parallel > 1 out is this rank's part of the sum.
+  template <class In, class W, class O>
+  static void forward(const In& x, const W& w, saved& s, workspace& ws, O&& out) {
+    self alone;
+    run_forward<reduction::unreduced>(x, w, s, ws, out, alone);
+  }
+
+  /// Backward on the mesh: `R` says what becomes of the partial sums of grad_x (tensor axis) and of the weight
+  /// gradients (data axis; summed, never averaged). `x` and `s` are those of the forward pass. grad_w: gradients, or
+  /// overwrite(gradients), or accumulate(gradients). The sum of grad_x travels while the weight gradients are computed,
+  /// where the communicator can; the three weight gradients travel in one bundle.
+  template <reductions R = reductions{}, class G, class In, class W, class GradX, class GradW, class Data, class Tensor>
+  static void backward(const G& grad_out, const In& x, const W& w, const saved& s, workspace& ws, GradX&& grad_x,
+                       GradW&& grad_w, const mesh<Data, Tensor>& axes) {
+    check_axes("backward", axes);
+    run_backward<R>(grad_out, x, w, s, ws, grad_x, as_target(grad_w), axes.data, axes.tensor);
+  }
+  /// Backward of this rank alone.
+  template <class G, class In, class W, class GradX, class GradW>
+  static void backward(const G& grad_out, const In& x, const W& w, const saved& s, workspace& ws, GradX&& grad_x,
+                       GradW&& grad_w) {
+    self alone;
+    run_backward<reductions{reduction::unreduced, reduction::unreduced}>(grad_out, x, w, s, ws, grad_x,
+                                                                         as_target(grad_w), alone, alone);
+  }
+
+  /// Both passes with memory of their own, as one function: (out, grad_x, grad_gate, grad_up, grad_down).
+  template <reduction Out = reduction::all_reduce, reductions R = reductions{}, class In, class W, class G,
+            class... Axes>
+  static auto forward_and_backward(const In& x, const W& w, const G& grad_out, const Axes&... axes) {
+    static_assert(Out != reduction::reduce_scatter && R.grad_x != reduction::reduce_scatter &&
+                      R.grad_w != reduction::reduce_scatter,
+                  "swiglu: forward_and_backward returns whole tensors: call forward and backward to scatter them");
+    const std::size_t tokens = x.rows();
+    saved s(tokens);
+    workspace ws(tokens);
+    tensor<T, dynamic, hidden> out(tokens), grad_x(tokens);
+    gradients g;
+    if constexpr (sizeof...(Axes) == 0) {
+      forward(x, w, s, ws, out);
+      backward(grad_out, x, w, s, ws, grad_x, g);
+    } else {
+      forward<Out>(x, w, s, ws, out, axes...);
+      backward<R>(grad_out, x, w, s, ws, grad_x, g, axes...);
+    }
+    return std::tuple(std::move(out), std::move(grad_x), std::move(g.gate), std::move(g.up), std::move(g.down));
+  }
+
+ private:
+  template <class G>
+  static gradient_target<G, false> as_target(G& g) {
+    return {g};
+  }
+  template <class G, bool Accumulate>
+  static gradient_target<G, Accumulate> as_target(const gradient_target<G, Accumulate>& g) {
+    return g;
+  }
+
+  template <class Axes>
+  static void check_axes(std::string_view where, const Axes& axes) {
+    check_extent(std::string(where) + ": ranks of the tensor axis", D.tensor_parallel,
+                 static_cast<std::size_t>(axes.tensor.size()));
+  }
+  static void check_tokens(std::string_view where, std::size_t tokens, std::size_t saved, std::size_t workspace) {
+    if (D.tokens != dynamic) check_extent(std::string(where) + ": tokens", D.tokens, tokens);
+    if (tokens > saved) throw shape_error(std::string(where) + ": tokens above the capacity of saved", saved, tokens);
+    if (tokens > workspace)
+      throw shape_error(std::string(where) + ": tokens above the capacity of workspace", workspace, tokens);
+  }
+  template <class W>
+  static weights_of<const T> check_weights(const W& w) {
+    return {impl::parameter<hidden, intermediate>("w.gate", w.gate),
+            impl::parameter<hidden, intermediate>("w.up", w.up),
+            impl::parameter<intermediate, hidden>("w.down", w.down)};
+  }
+
+  template <reduction Out, class In, class W, class O, class Tensor>
+  static void run_forward(const In& x_in, const W& w_in, saved& s, workspace& ws, O& out_in, Tensor& axis) {
+    const std::size_t tokens = x_in.rows(), ranks = static_cast<std::size_t>(axis.size());
+    check_tokens("forward", tokens, s.capacity(), ws.capacity());
+    const auto x = impl::activation<hidden>("forward: x", x_in, tokens);
+    const auto w = check_weights(w_in);
+    staged_tensor<T> out(
+        impl::activation<hidden>("forward: out", out_in, impl::rows_of("forward: out", tokens, Out, ranks)), Out, ranks,
+        false);
+    out.use_staging(ws.staging(out.staging()));
+    for (const auto& p : {w.gate, w.up, w.down}) impl::refuse_overlap("forward: out and a weight", out.target(), p);
+
+    s.set_tokens(tokens);
+    ws.set_tokens(tokens);
+    forward_kernels(ws.on(), x, w, s, ws, out.target());
+    if (!out.reduced()) return;
+    if (out.scattered())
+      reduce_scatter<T>(axis, out.full(), out.part());
+    else
+      sum_bundle<1>(axis, {out.full()}, {"out"});
+    out.deliver(ws.on());
+  }
+
+  template <std::size_t N, class C>
+  static void sum_bundle(C& axis, const std::array<std::span<T>, N>& buffers,
+                         const std::array<std::string_view, N>& names) {
+    all_reduce<T>(axis, buffers, names);
+  }
+
+  template <reductions R, class G, class In, class W, class GradX, class Gradients, bool Accumulate, class Data,
+            class Tensor>
+  static void run_backward(const G& grad_out_in, const In& x_in, const W& w_in, const saved& s, workspace& ws,
+                           GradX& grad_x_in, gradient_target<Gradients, Accumulate> target, Data& data, Tensor& axis) {
+    const std::size_t tokens = x_in.rows();
+    const auto data_ranks = static_cast<std::size_t>(data.size()), ranks = static_cast<std::size_t>(axis.size());
+    check_tokens("backward", tokens, s.capacity(), ws.capacity());
+    check_extent("backward: rows of x (tokens of the forward pass)", s.tokens(), tokens);
+    const auto x = impl::activation<hidden>("backward: x", x_in, tokens);
+    const auto grad_out = impl::activation<hidden>("backward: grad_out", grad_out_in, tokens);
+    const auto w = check_weights(w_in);
+    staged_tensor<T> grad_x(impl::activation<hidden>("backward: grad_x", grad_x_in,
+                                                     impl::rows_of("backward: grad_x", tokens, R.grad_x, ranks)),
+                            R.grad_x, ranks, false);
+    constexpr auto how = R.grad_w;
+    using impl::gradient;
+    std::array<staged_tensor<T>, 3> g{
+        gradient<hidden, intermediate, how, Accumulate>("backward: gradient of gate", target.to.gate, data_ranks),
+        gradient<hidden, intermediate, how, Accumulate>("backward: gradient of up", target.to.up, data_ranks),
+        gradient<intermediate, hidden, how, Accumulate>("backward: gradient of down", target.to.down, data_ranks)};
+    stage(ws, grad_x, g);
+    impl::refuse_overlap("backward: grad_x and x", grad_x.target(), x);
+    for (const auto& p : {w.gate, w.up, w.down}) {
+      impl::refuse_overlap("backward: grad_x and a weight", grad_x.target(), p);
+      for (const auto& one : g) impl::refuse_overlap("backward: a gradient and a weight", one.target(), p);
+    }
+
+    ws.set_tokens(tokens);
+    const auto weights_pass = [&] {
+      // A staged gradient is overwritten here and accumulated when it is delivered.
+      if constexpr (Accumulate)
+        if (!g[0].staged())
+          return backward_kernels_of_w(ws.on(), x, s, ws, swiglu::accumulate(g[0].target()),
+                                       swiglu::accumulate(g[1].target()), swiglu::accumulate(g[2].target()));
+      backward_kernels_of_w(ws.on(), x, s, ws, g[0].target(), g[1].target(), g[2].target());
+    };
+    const auto reduce_weights = [&] {
+      if (!g[0].reduced()) return;
+      if (g[0].scattered())
+        for (const auto& one : g) reduce_scatter<T>(data, one.full(), one.part());
+      else
+        sum_bundle<3>(data, {g[0].full(), g[1].full(), g[2].full()}, {"gate", "up", "down"});
+      for (const auto& one : g) one.deliver(ws.on());
+    };
+
+    if constexpr (fused) {
+      backward_kernels_of_x(ws.on(), grad_out, w, s, ws, grad_x.target());
+      if (grad_x.reduced() && !grad_x.scattered()) {
+        auto travelling = start_all_reduce<T>(axis, grad_x.full(), "grad_x");
+        weights_pass();
+        reduce_weights();
+        travelling.wait();
+      } else {
+        weights_pass();
+        reduce_weights();
+        if (grad_x.scattered()) reduce_scatter<T>(axis, grad_x.full(), grad_x.part());
+      }
+    } else {
+      // The program's order: the weight gradients are summed first, then both branches of grad_x in one bundle.
+      backward_kernels_of_x(ws.on(), grad_out, w, s, ws);
+      weights_pass();
+      reduce_weights();
+      const auto from_h1 = ws.g_x_h1.view(), from_h3 = ws.g_x_h3.view();
+      const std::size_t n = tokens * hidden;
+      if (grad_x.reduced() && !grad_x.scattered())
+        sum_bundle<2>(axis, {std::span<T>(from_h3.data(), n), std::span<T>(from_h1.data(), n)}, {"g_x_h3", "g_x_h1"});
+      evaluate(ws.on(), noalias(grad_x.target()) <<= from_h3 + from_h1);
+      if (grad_x.scattered()) reduce_scatter<T>(axis, grad_x.full(), grad_x.part());
+    }
+    grad_x.deliver(ws.on());
+  }
+
+  /// Staging memory for all results of a backward pass that need it.
+  static void stage(workspace& ws, staged_tensor<T>& grad_x, std::array<staged_tensor<T>, 3>& g) {
+    std::size_t n = grad_x.staging();
+    for (const auto& one : g) n += one.staging();
+    T* memory = ws.staging(n);
+    grad_x.use_staging(memory);
+    memory += grad_x.staging();
+    for (auto& one : g) {
+      one.use_staging(memory);
+      memory += one.staging();
+    }
+  }
+};
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu
