@@ -47,13 +47,14 @@ void run_products(resources<T, X> on, const Assigned&... assigned) {
   static_assert(Plan::groups <= most_groups, "swiglu: too many different products in one evaluate (at most 8)");
   product_operands<Plan, T, Assigned...> operands(assigned...);
   const std::size_t threads = on.threads.threads();
-  const contraction_plan<T> measured(operands.shape(), threads);
+  const kernel_selector<T> kernels = select_kernel<T, Plan::groups>;
+  const contraction_plan<T> measured(operands.shape(), kernels, threads);
   T* memory = on.memory.reserve(operands.copied() + threads * measured.scratch());
   if (on.memory.measuring()) return;
   operands.copy_left(memory, on.threads);
   T* const own = memory + operands.copied();
 
-  const contraction_plan<T> plan(operands.shape(), threads);
+  const contraction_plan<T> plan(operands.shape(), kernels, threads);
   const auto write = [&](const product_tile<T>& tile) { write_tile<Plan, false>(tile, assigned...); };
   in_parts(on.threads, plan.strips(), 1, [&](std::size_t part, std::size_t first, std::size_t last) {
     plan.run(first, last, epilogue_ref<T>(write), own + part * plan.scratch());

@@ -16,7 +16,7 @@
 
 #include <swiglu/gemm/blocking.hpp>
 #include <swiglu/gemm/epilogue.hpp>
-#include <swiglu/gemm/micro_kernel.hpp>
+#include <swiglu/gemm/kernel_table.hpp>
 #include <swiglu/gemm/operand.hpp>
 #include <swiglu/gemm/pack.hpp>
 
@@ -24,57 +24,6 @@ namespace swiglu {
 inline namespace SWIGLU_ABI {
 
 namespace impl {
-
-inline constexpr std::size_t most_vectors = 4;  // registers in a row of a tile
-
-/// Calls micro_kernel<T, rows, vectors, transposed> for run-time values.
-template <real T, std::size_t Vectors, bool Transposed>
-inline void run_kernel(std::size_t rows, const kernel_operands<T>& o) {
-  constexpr std::size_t most = tile_rows(Vectors);
-  switch (rows) {
-    case 12:
-      if constexpr (most >= 12) return micro_kernel<T, 12, Vectors, Transposed>::run(o);
-      break;
-    case 8:
-      if constexpr (most >= 8) return micro_kernel<T, 8, Vectors, Transposed>::run(o);
-      break;
-    case 6:
-      if constexpr (most == 6) return micro_kernel<T, 6, Vectors, Transposed>::run(o);
-      break;
-    case 4:
-      if constexpr (most >= 4) return micro_kernel<T, 4, Vectors, Transposed>::run(o);
-      break;
-    case 2:
-      return micro_kernel<T, 2, Vectors, Transposed>::run(o);
-    case 1:
-      return micro_kernel<T, 1, Vectors, Transposed>::run(o);
-    default:
-      break;
-  }
-}
-template <real T>
-inline void run_kernel(std::size_t rows, std::size_t vectors, bool transposed, const kernel_operands<T>& o) {
-  const auto with = [&]<std::size_t Vectors>() {
-    return transposed ? run_kernel<T, Vectors, true>(rows, o) : run_kernel<T, Vectors, false>(rows, o);
-  };
-  switch (vectors) {
-    case 1:
-      return with.template operator()<1>();
-    case 2:
-      return with.template operator()<2>();
-    case 3:
-      return with.template operator()<3>();
-    default:
-      return with.template operator()<4>();
-  }
-}
-
-/// The rows of the next tile: the largest kernel that fits into what is left and (transposed) into the run.
-constexpr std::size_t next_tile(std::size_t most, std::size_t left) {
-  for (const std::size_t rows : tile_sizes)
-    if (rows <= most && rows <= left && (rows != 6 || most == 6)) return rows;
-  return 1;
-}
 
 /// A stretch of depth with one left operand. `parts` = 2: the left operand is a whole paired strip, whose halves are
 /// two terms of the sum; their right operands are packed in the same order.
@@ -108,8 +57,9 @@ template <real T>
 class contraction_plan {
  public:
   /// `parts`: into how many parts of equal size the strips will be divided.
-  explicit contraction_plan(const contraction<T>& c, std::size_t parts = 1, cache_sizes cache = default_caches)
-      : c_(c) {
+  contraction_plan(const contraction<T>& c, kernel_selector<T> kernels, std::size_t parts = 1,
+                   cache_sizes cache = default_caches)
+      : c_(c), kernels_(kernels) {
     for (std::size_t g = 0; g < c_.groups; ++g) add(g);
     bool single = true;
     for (std::size_t b = 0; b < bundles_; ++b) single = single && bundle_[b].groups == 1;
@@ -169,7 +119,7 @@ class contraction_plan {
   void add(std::size_t g) {
     for (std::size_t b = 0; b < bundles_; ++b) {
       bundle& with = bundle_[b];
-      if (with.groups < impl::most_vectors && same_left(with.group[0], g)) {
+      if (with.groups < most_vectors && same_left(with.group[0], g)) {
         with.group[with.groups++] = g;
         return;
       }
@@ -265,14 +215,14 @@ class contraction_plan {
     const std::size_t tile_step = keep ? width : 0;
     std::size_t rows = 0;
     for (std::size_t row = at.row; row < at.row_end; row += rows) {
-      rows = impl::next_tile(most_rows_, rows_left(row, at.row_end));
+      rows = next_tile(most_rows_, rows_left(row, at.row_end));
       const std::size_t next = row + rows;
+      const kernel_function<T> kernel = kernels_(rows, b.vectors, s.left.transposed);
       for (std::size_t j = at.strip; j < at.strip_end; ++j) {
         const std::size_t nth = j - at.strip;
         if (next < at.row_end) prefetch_left(s, next, at.row_end, k, depth, nth, at.strip_end - at.strip);
         T* tile = scratch + b.tile_offset + ((row - at.row) * (at.strip_end - at.strip) + nth * rows) * tile_step;
-        impl::run_kernel<T>(
-            rows, b.vectors, s.left.transposed,
+        kernel(
             {s.left.at(row, k), s.left.strip_stride, s.left.run, right + nth * right_stride, depth, tile, accumulate});
         if (epilogue != nullptr) (*epilogue)(finished(row, rows, j, at, scratch, keep));
       }
@@ -306,7 +256,7 @@ class contraction_plan {
                      std::size_t nth, std::size_t of) const {
     constexpr std::size_t line = alignment / sizeof(T);
     if (s.left.transposed) return;
-    const std::size_t rows = impl::next_tile(most_rows_, rows_left(row, end));
+    const std::size_t rows = next_tile(most_rows_, rows_left(row, end));
     const std::size_t strips = ceil_div(depth, s.left.run);
     for (std::size_t i = strips * nth / of; i < strips * (nth + 1) / of; ++i) {
       const T* from = s.left.at(row, k + i * s.left.run);
@@ -316,6 +266,7 @@ class contraction_plan {
 
   static constexpr std::size_t no_run = dynamic;
   contraction<T> c_;
+  kernel_selector<T> kernels_;
   std::array<bundle, most_groups> bundle_{};
   std::size_t bundles_ = 0, terms_ = 0, depth_ = 0, strips_ = 0, strip_cols_ = 0, most_rows_ = 0, row_run_ = no_run,
               scratch_ = 0;
