@@ -9,7 +9,7 @@
 
 #include <limits>
 
-#include <swiglu/simd.hpp>
+#include <swiglu/exp.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -24,9 +24,9 @@ struct sigmoid_pair {
 /// would lose every digit where sigmoid is near 1.
 template <number V>
 [[gnu::always_inline]] inline sigmoid_pair<V> sigmoid_and_complement(V x) {
-  const V e = exp(-abs(x));
-  const V large = V(scalar_t<V>(1)) / (V(scalar_t<V>(1)) + e);  // sigmoid(|x|)
-  const V small = e * large;                                    // sigmoid(-|x|)
+  const V e = exp_of_nonpositive(-abs(x));
+  const V large = reciprocal(V(scalar_t<V>(1)) + e);  // sigmoid(|x|)
+  const V small = e * large;                          // sigmoid(-|x|)
   return {if_negative(x, small, large), if_negative(x, large, small)};
 }
 

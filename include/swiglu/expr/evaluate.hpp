@@ -47,14 +47,12 @@ void run_products(resources<T, X> on, const Assigned&... assigned) {
   static_assert(Plan::groups <= most_groups, "swiglu: too many different products in one evaluate (at most 8)");
   product_operands<Plan, T, Assigned...> operands(assigned...);
   const std::size_t threads = on.threads.threads();
-  const kernel_selector<T> kernels = select_kernel<T, Plan::groups>;
-  const contraction_plan<T> measured(operands.shape(), kernels, threads);
-  T* memory = on.memory.reserve(operands.copied() + threads * measured.scratch());
+  const contraction_plan<T> plan(operands.shape(), select_kernel<T, Plan::groups>, threads);
+  T* memory = on.memory.reserve(operands.copied() + threads * plan.scratch());
   if (on.memory.measuring()) return;
-  operands.copy_left(memory, on.threads);
+  operands.copy_left(memory, on.threads);  // the plan refers to the operands: it sees where the copies are
   T* const own = memory + operands.copied();
 
-  const contraction_plan<T> plan(operands.shape(), kernels, threads);
   const auto write = [&](const product_tile<T>& tile) { write_tile<Plan, false>(tile, assigned...); };
   in_parts(on.threads, plan.strips(), 1, [&](std::size_t part, std::size_t first, std::size_t last) {
     plan.run(first, last, epilogue_ref<T>(write), own + part * plan.scratch());

@@ -86,7 +86,7 @@ template <class Plan, bool Whole, real T, class... Assigned>
 /// The rows and columns of a tile; `ByColumn`: registers of one column follow one another, so that the lines which a
 /// transposed operand touches are used up while they are in L1.
 template <class Plan, bool ByColumn, real T, class... Assigned>
-void write_tile(const product_tile<T>& tile, const Assigned&... assigned) {
+void write_tile(const product_tile<T> tile, const Assigned... assigned) {
   constexpr std::size_t size = pack<T>::size;
   const auto one = [&](std::size_t r, std::size_t c) __attribute__((always_inline)) {
     if (c + size <= tile.cols)

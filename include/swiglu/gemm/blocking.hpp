@@ -71,5 +71,14 @@ constexpr blocking choose_blocking(std::size_t depth, std::size_t strips, std::s
   return {k, j, 1920};  // 1920: a multiple of every tile and strip, so that no block starts inside one
 }
 
+/// Whether a row-major right operand [depth, cols] is better copied into strips before `rows` rows are multiplied by
+/// it: not if too few of them share the cost, nor if it is small and its rows do not fall on one another in the cache.
+template <real T>
+constexpr bool worth_packing(std::size_t rows, std::size_t depth, std::size_t cols, std::size_t pitch,
+                             cache_sizes cache = default_caches) {
+  if (rows <= 2 * tile_rows(2)) return false;
+  return depth * cols * sizeof(T) > cache.l2 / 4 || pitch * sizeof(T) % 4096 == 0;
+}
+
 }  // namespace SWIGLU_ABI
 }  // namespace swiglu

@@ -59,7 +59,7 @@ class contraction_plan {
   /// `parts`: into how many parts of equal size the strips will be divided.
   contraction_plan(const contraction<T>& c, kernel_selector<T> kernels, std::size_t parts = 1,
                    cache_sizes cache = default_caches)
-      : c_(c), kernels_(kernels) {
+      : c_(c), kernels_(kernels), cache_(cache) {
     for (std::size_t g = 0; g < c_.groups; ++g) add(g);
     bool single = true;
     for (std::size_t b = 0; b < bundles_; ++b) single = single && bundle_[b].groups == 1;
@@ -146,16 +146,17 @@ class contraction_plan {
     return {terms[t].left, t, 1, terms[t].depth};
   }
 
-  /// The right operand's strips where they are already what the kernel reads, else null.
-  const right_operand<T>* direct_right(const bundle& b, const segment& s) const {
-    constexpr std::size_t size = pack<T>::size;
+  /// Whether the kernel can read the right operands where they are: not transposed, rows equally far apart, and either
+  /// panels or not worth packing.
+  bool direct_right(const bundle& b, const segment& s) const {
+    if (s.parts != 1) return false;
     const right_operand<T>& first = c_.terms[b.group[0]][s.term].right;
-    if (s.parts != 1 || b.vectors != 2 || first.run == 0 || first.transposed) return nullptr;
-    if (b.groups == 1) return first.run == 2 * size ? &first : nullptr;
-    const right_operand<T>& second = c_.terms[b.group[1]][s.term].right;
-    const bool halves = first.run == size && second.run == size && !second.transposed &&
-                        second.data == first.data + size && second.pitch == first.pitch;
-    return halves ? &first : nullptr;
+    for (std::size_t g = 0; g < b.groups; ++g) {
+      const right_operand<T>& right = c_.terms[b.group[g]][s.term].right;
+      if (right.transposed || (right.run == 0) != (first.run == 0)) return false;
+      if (right.run == 0 && right.pitch != first.pitch) return false;
+    }
+    return first.run != 0 || !worth_packing<T>(c_.rows, s.depth, c_.cols, first.pitch, cache_);
   }
 
   void pack_right(const bundle& b, const segment& s, std::size_t k, std::size_t depth, const block& at, T* to) const {
@@ -201,29 +202,42 @@ class contraction_plan {
 
   void run_k_block(const bundle& b, const segment& s, std::size_t k, std::size_t depth, const block& at,
                    bool accumulate, const epilogue_ref<T>* epilogue, T* scratch) const {
-    const std::size_t width = b.vectors * pack<T>::size;
-    const T* right = scratch + b.right_offset;
-    std::size_t right_stride = depth * width;
-    if (const auto* panels = direct_right(b, s)) {
-      right = panels->at(k, at.strip * strip_cols_).data;
-      right_stride = panels->pitch;
-    } else {
-      pack_right(b, s, k, depth, at, scratch + b.right_offset);
+    constexpr std::size_t size = pack<T>::size;
+    const std::size_t width = b.vectors * size;
+    block packed = at;  // the strips that are copied: none, all, or the last one if it ends in the middle of a register
+    if (direct_right(b, s)) {
+      const bool whole = c_.terms[b.group[0]][s.term].right.run != 0 || at.strip_end * strip_cols_ <= c_.cols;
+      packed.strip = whole ? at.strip_end : at.strip_end - 1;
     }
+    T* const right = scratch + b.right_offset;
+    if (packed.strip < packed.strip_end) pack_right(b, s, k, depth, packed, right);
+
     // A tile that is finished at once needs no memory of its own: every strip then uses the first one.
     const bool keep = accumulate || epilogue == nullptr || bundles_ > 1;
     const std::size_t tile_step = keep ? width : 0;
+    kernel_operands<T> o{nullptr, s.left.strip_stride, s.left.run, {}, 0, depth, nullptr, accumulate};
     std::size_t rows = 0;
     for (std::size_t row = at.row; row < at.row_end; row += rows) {
       rows = next_tile(most_rows_, rows_left(row, at.row_end));
       const std::size_t next = row + rows;
       const kernel_function<T> kernel = kernels_(rows, b.vectors, s.left.transposed);
+      o.left = s.left.at(row, k);
       for (std::size_t j = at.strip; j < at.strip_end; ++j) {
         const std::size_t nth = j - at.strip;
         if (next < at.row_end) prefetch_left(s, next, at.row_end, k, depth, nth, at.strip_end - at.strip);
-        T* tile = scratch + b.tile_offset + ((row - at.row) * (at.strip_end - at.strip) + nth * rows) * tile_step;
-        kernel(
-            {s.left.at(row, k), s.left.strip_stride, s.left.run, right + nth * right_stride, depth, tile, accumulate});
+        o.tile = scratch + b.tile_offset + ((row - at.row) * (at.strip_end - at.strip) + nth * rows) * tile_step;
+        for (std::size_t v = 0; v < b.vectors; ++v) {
+          if (j >= packed.strip) {
+            o.right[v] = right + (j - packed.strip) * depth * width + v * size;
+            o.right_pitch = width;
+          } else {
+            const std::size_t column = j * strip_cols_ + v % b.vectors_of_group * size;
+            const auto from = c_.terms[b.group[v / b.vectors_of_group]][s.term].right.at(k, column);
+            o.right[v] = from.data;
+            o.right_pitch = from.pitch;
+          }
+        }
+        kernel(o);
         if (epilogue != nullptr) (*epilogue)(finished(row, rows, j, at, scratch, keep));
       }
     }
@@ -267,6 +281,7 @@ class contraction_plan {
   static constexpr std::size_t no_run = dynamic;
   contraction<T> c_;
   kernel_selector<T> kernels_;
+  cache_sizes cache_;
   std::array<bundle, most_groups> bundle_{};
   std::size_t bundles_ = 0, terms_ = 0, depth_ = 0, strips_ = 0, strip_cols_ = 0, most_rows_ = 0, row_run_ = no_run,
               scratch_ = 0;

@@ -12,9 +12,6 @@
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
-/// Registers in a row of a tile, at most.
-inline constexpr std::size_t most_vectors = 4;
-
 template <real T>
 using kernel_function = void (*)(const kernel_operands<T>&);
 

@@ -5,10 +5,11 @@
 // left a step. Every element is summed in ascending k in one accumulator, whatever the tile, so that the blocking and
 // the number of threads never change a bit of the result.
 
+#include <array>
 #include <cstddef>
 #include <utility>
 
-#include <swiglu/panels.hpp>
+#include <swiglu/gemm/operand.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -16,10 +17,11 @@ inline namespace SWIGLU_ABI {
 /// What a micro-kernel reads and writes.
 template <real T>
 struct kernel_operands {
-  const T* left;            ///< element (0, 0) of the tile's rows, in panels
-  std::size_t left_stride;  ///< from one strip of the left operand to the next
-  std::size_t left_run;     ///< columns that a strip of the left operand offers
-  const T* right;           ///< depth rows of Vectors registers, consecutive
+  const T* left;                             ///< element (0, 0) of the tile's rows, in panels
+  std::size_t left_stride;                   ///< from one strip of the left operand to the next
+  std::size_t left_run;                      ///< columns that a strip of the left operand offers
+  std::array<const T*, most_vectors> right;  ///< the first row of each register's columns of the right operand
+  std::size_t right_pitch;                   ///< from one of its rows to the next
   std::size_t depth;
   T* tile;          ///< Rows x Vectors registers, consecutive
   bool accumulate;  ///< add to the tile instead of overwriting it
@@ -39,16 +41,18 @@ struct micro_kernel {
       sum[R][C] = o.accumulate ? V::load(o.tile + R * width + C * V::size) : V(T(0));
     });
 
-    const T* b = o.right;
+    std::size_t b = 0;
+    const std::array<const T*, most_vectors> right = o.right;
+    const std::size_t pitch = o.right_pitch;
     const auto step = [&](const T* a) __attribute__((always_inline)) {
       V row[Vectors], x;
       each<1, Vectors>([&]<std::size_t, std::size_t C>()
-                           __attribute__((always_inline)) { row[C] = V::load(b + C * V::size); });
+                           __attribute__((always_inline)) { row[C] = V::load(right[C] + b); });
       each<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
         if constexpr (C == 0) x = V(a[Transposed ? R : R * strip]);
         sum[R][C] = fma(x, row[C], sum[R][C]);
       });
-      b += width;
+      b += pitch;
     };
     const T* a = o.left;
     if constexpr (Transposed) {

@@ -58,6 +58,9 @@ struct product_term {
   std::size_t depth = 0;
 };
 
+/// Registers in a row of a tile, at most.
+inline constexpr std::size_t most_vectors = 4;
+
 /// The most products that one kernel may hold.
 inline constexpr std::size_t most_groups = 8;
 

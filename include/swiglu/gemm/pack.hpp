@@ -17,35 +17,38 @@ inline namespace SWIGLU_ABI {
 
 namespace impl {
 
-/// Transposes a square of pack<T>::size rows: result[j] holds lane j of every row. log2(size) rounds of full-width
-/// interleaving: each round moves one bit of the lane number into the row number.
-template <real T>
-[[gnu::always_inline]] inline void transpose_square(std::array<pack<T>, pack<T>::size>& rows) {
-  constexpr std::size_t n = pack<T>::size;
-#if defined(SWIGLU_SCALAR)
-  std::array<pack<T>, n> from = rows;
-  T in[n][n], out[n][n];
-  for (std::size_t i = 0; i < n; ++i) from[i].store(in[i]);
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j < n; ++j) out[j][i] = in[i][j];
-  for (std::size_t i = 0; i < n; ++i) rows[i] = pack<T>::load(out[i]);
-#else
-  typedef T vec __attribute__((vector_size(n * sizeof(T))));
-  const auto interleave = []<std::size_t Half, std::size_t... Nth>(std::index_sequence<Nth...>, vec a, vec b,
-                                                                   std::integral_constant<std::size_t, Half>) {
-    return __builtin_shufflevector(a, b, (Half * n / 2 + Nth / 2 + (Nth % 2) * n)...);
-  };
-  std::array<pack<T>, n> next;
-  for (std::size_t width = 1; width < n; width *= 2) {
-    for (std::size_t i = 0; i < n / 2; ++i) {
-      const vec a = bits<vec>(rows[i]), b = bits<vec>(rows[i + n / 2]);
-      constexpr auto all = std::make_index_sequence<n>{};
-      next[2 * i] = bits<pack<T>>(interleave(all, a, b, std::integral_constant<std::size_t, 0>{}));
-      next[2 * i + 1] = bits<pack<T>>(interleave(all, a, b, std::integral_constant<std::size_t, 1>{}));
-    }
-    rows = next;
+/// The lower (Half = 0) or upper half of a and b, lane by lane in turn.
+template <std::size_t Half, real T, std::size_t... Nth>
+[[gnu::always_inline]] inline pack<T> interleave(pack<T> a, pack<T> b, std::index_sequence<Nth...>) {
+  constexpr std::size_t n = sizeof...(Nth);
+  if constexpr (has_simd) {
+    typedef T vector __attribute__((vector_size(n * sizeof(T))));
+    return bits<pack<T>>(
+        __builtin_shufflevector(bits<vector>(a), bits<vector>(b), (Half * n / 2 + Nth / 2 + (Nth % 2) * n)...));
+  } else {
+    T from[2 * n], to[n];
+    a.store(from), b.store(from + n);
+    ((to[Nth] = from[Half * n / 2 + Nth / 2 + (Nth % 2) * n]), ...);
+    return pack<T>::load(to);
   }
-#endif
+}
+
+/// Transposes a square: row j of the result holds lane j of every row. log2(size) rounds of full-width interleaving;
+/// each moves one bit of the lane number into the row number. Every index is a template argument, so that the rows stay
+/// in registers.
+template <std::size_t Width, real T, std::size_t... Nth>
+[[gnu::always_inline]] inline auto transpose_square(const std::array<pack<T>, sizeof...(Nth)>& rows,
+                                                    std::index_sequence<Nth...> all) {
+  constexpr std::size_t n = sizeof...(Nth);
+  const std::array<pack<T>, n> next{interleave<Nth % 2>(rows[Nth / 2], rows[Nth / 2 + n / 2], all)...};
+  if constexpr (2 * Width == n)
+    return next;
+  else
+    return transpose_square<2 * Width>(next, all);
+}
+template <real T>
+[[gnu::always_inline]] inline auto transpose_square(const std::array<pack<T>, pack<T>::size>& rows) {
+  return transpose_square<1>(rows, std::make_index_sequence<pack<T>::size>{});
 }
 
 /// to[k * to_pitch + lane] = from[k * pitch + lane] for `depth` rows of one register; lanes from `cols` on are 0.
@@ -64,15 +67,17 @@ template <real T>
 inline void pack_transposed(const T* from, std::size_t pitch, std::size_t depth, std::size_t cols, T* to,
                             std::size_t to_pitch) {
   using V = pack<T>;
-  std::array<V, V::size> square;
   if (depth == V::size && cols >= V::size) {
-    for (std::size_t i = 0; i < V::size; ++i) square[i] = V::load(from + i * pitch);
-    transpose_square(square);
-    for (std::size_t i = 0; i < V::size; ++i) square[i].store(to + i * to_pitch);
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
+      const auto square = transpose_square(std::array<V, V::size>{V::load(from + Nth * pitch)...});
+      (square[Nth].store(to + Nth * to_pitch), ...);
+    }
+    (std::make_index_sequence<V::size>{});
     return;
   }
-  for (std::size_t i = 0; i < V::size; ++i) square[i] = i < cols ? V::load_partial(from + i * pitch, depth) : V(T(0));
-  transpose_square(square);
+  std::array<V, V::size> rows;
+  for (std::size_t i = 0; i < V::size; ++i) rows[i] = i < cols ? V::load_partial(from + i * pitch, depth) : V(T(0));
+  const auto square = transpose_square(rows);
   for (std::size_t i = 0; i < depth; ++i) square[i].store(to + i * to_pitch);
 }
 
