@@ -181,11 +181,10 @@ class mlp {
 
   template <class Axes>
   static void check_axes(std::string_view where, const Axes& axes) {
-    check_extent(std::string(where) + ": ranks of the tensor axis", D.tensor_parallel,
-                 static_cast<std::size_t>(axes.tensor.size()));
+    check_extent(where, "ranks of the tensor axis", D.tensor_parallel, static_cast<std::size_t>(axes.tensor.size()));
   }
   static void check_tokens(std::string_view where, std::size_t tokens, std::size_t saved, std::size_t workspace) {
-    if (D.tokens != dynamic) check_extent(std::string(where) + ": tokens", D.tokens, tokens);
+    if (D.tokens != dynamic) check_extent(where, "tokens", D.tokens, tokens);
     if (tokens > saved) throw shape_error(std::string(where) + ": tokens above the capacity of saved", saved, tokens);
     if (tokens > workspace)
       throw shape_error(std::string(where) + ": tokens above the capacity of workspace", workspace, tokens);

@@ -36,9 +36,13 @@ class shape_error : public std::invalid_argument {
                               std::to_string(actual)) {}
 };
 
-/// Throws shape_error unless actual == expected.
+/// Throws shape_error unless actual == expected. The text is put together only then: a check allocates nothing.
 constexpr void check_extent(std::string_view where, std::size_t expected, std::size_t actual) {
   if (expected != actual) throw shape_error(where, expected, actual);
+}
+/// The same where the text has two parts, an argument and what of it.
+constexpr void check_extent(std::string_view where, std::string_view what, std::size_t expected, std::size_t actual) {
+  if (expected != actual) throw shape_error(std::string(where) + ": " + std::string(what), expected, actual);
 }
 
 /// The shape of a tensor: `extents<4, dynamic, 16>`. Only the dynamic extents are given to the constructor, in order.

@@ -48,8 +48,8 @@ auto matrix_of(Activation& a) {
 template <std::size_t Hidden, class Activation>
 auto activation(std::string_view where, Activation& a, std::size_t rows) {
   (void)sizeof(columns_and_hidden<Activation::static_cols, Hidden>);
-  check_extent(std::string(where) + ": columns", Hidden, a.cols());
-  check_extent(std::string(where) + ": rows", rows, a.rows());
+  check_extent(where, "columns", Hidden, a.cols());
+  check_extent(where, "rows", rows, a.rows());
   return matrix_of(a);
 }
 
@@ -57,8 +57,8 @@ auto activation(std::string_view where, Activation& a, std::size_t rows) {
 template <std::size_t Rows, std::size_t Columns, class M>
 auto parameter(std::string_view where, const M& p) {
   (void)sizeof(shape_and_layer<M::static_rows, M::static_cols, Rows, Columns>);
-  check_extent(std::string(where) + ": rows", Rows, p.rows());
-  check_extent(std::string(where) + ": columns", Columns, p.cols());
+  check_extent(where, "rows", Rows, p.rows());
+  check_extent(where, "columns", Columns, p.cols());
   const auto m = matrix_of(p);
   return view<const typename decltype(m)::value_type, dynamic, dynamic>(m);
 }
@@ -66,7 +66,7 @@ auto parameter(std::string_view where, const M& p) {
 /// Rows of a tensor that a rank gets: all, or its share of them.
 inline std::size_t rows_of(std::string_view where, std::size_t rows, reduction how, std::size_t ranks) {
   if (how != reduction::reduce_scatter) return rows;
-  return shard_detail::equal_part(std::string(where) + ": rows to scatter", rows, ranks);
+  return shard_detail::equal_part(where, "rows to scatter", rows, ranks);
 }
 
 /// The gradient of a weight [Rows, Columns] that is summed over `ranks` ranks.
@@ -74,8 +74,8 @@ template <std::size_t Rows, std::size_t Columns, reduction How, bool Accumulate,
 auto gradient(std::string_view where, M& g, std::size_t ranks) {
   if constexpr (How != reduction::reduce_scatter)
     (void)sizeof(shape_and_layer<M::static_rows, M::static_cols, Rows, Columns>);
-  check_extent(std::string(where) + ": rows", rows_of(where, Rows, How, ranks), g.rows());
-  check_extent(std::string(where) + ": columns", Columns, g.cols());
+  check_extent(where, "rows", rows_of(where, Rows, How, ranks), g.rows());
+  check_extent(where, "columns", Columns, g.cols());
   return staged_tensor<typename M::value_type>(matrix_of(g), How, ranks, Accumulate);
 }
 

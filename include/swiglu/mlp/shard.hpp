@@ -22,8 +22,10 @@ void copy_rows(const From& from, const To& to) {
 }
 
 /// The part of n that each of `size` ranks gets; throws shape_error if it does not divide.
-inline std::size_t equal_part(std::string_view what, std::size_t n, std::size_t size) {
-  if (size == 0 || n % size != 0) throw shape_error(what, round_up(n, std::max<std::size_t>(size, 1)), n);
+inline std::size_t equal_part(std::string_view where, std::string_view what, std::size_t n, std::size_t size) {
+  if (size == 0 || n % size != 0)
+    throw shape_error(std::string(where) + ": " + std::string(what) + " divisible by " + std::to_string(size),
+                      round_up(n, std::max<std::size_t>(size, 1)), n);
   return n / size;
 }
 
@@ -51,7 +53,7 @@ void unshard_weights(const weights<T, Hidden, Intermediate>& local, std::size_t 
 template <class T, std::size_t... E, class Local>
   requires(sizeof...(E) == 3)
 void shard_batch(view<T, E...> global, std::size_t data_rank, std::size_t ranks, Local&& local) {
-  const std::size_t batch = global.extent(1), part = shard_detail::equal_part("shard_batch: batch", batch, ranks);
+  const std::size_t batch = global.extent(1), part = shard_detail::equal_part("shard_batch", "batch", batch, ranks);
   for (std::size_t s = 0; s < global.extent(0); ++s)
     shard_detail::copy_rows(global.row_block(s * batch + data_rank * part, part), local.row_block(s * part, part));
 }
@@ -60,7 +62,7 @@ void shard_batch(view<T, E...> global, std::size_t data_rank, std::size_t ranks,
 template <class Local, class T, std::size_t... E>
   requires(sizeof...(E) == 3)
 void unshard_batch(const Local& local, std::size_t data_rank, std::size_t ranks, view<T, E...> global) {
-  const std::size_t batch = global.extent(1), part = shard_detail::equal_part("unshard_batch: batch", batch, ranks);
+  const std::size_t batch = global.extent(1), part = shard_detail::equal_part("unshard_batch", "batch", batch, ranks);
   for (std::size_t s = 0; s < global.extent(0); ++s)
     shard_detail::copy_rows(local.row_block(s * part, part), global.row_block(s * batch + data_rank * part, part));
 }
