@@ -48,10 +48,6 @@ class mlp {
   static constexpr bool fused = S.cut == schedule::kernels::fused;
   static constexpr std::size_t hidden = D.hidden, intermediate = D.local_intermediate();
   using matrix = view<T, dynamic, dynamic>;
-  template <class U>
-  struct weights_of {
-    view<U, dynamic, dynamic> gate, up, down;
-  };
   using saved_memory = std::conditional_t<fused, fused_saved<T, S.save_h>, per_operation_saved<T>>;
   using workspace_memory = std::conditional_t<fused, fused_workspace<T, S.save_h>, per_operation_workspace<T>>;
 
@@ -98,7 +94,7 @@ class mlp {
       const matrix activation(nullptr, extents<dynamic, dynamic>{tokens, hidden});
       const matrix by_column(nullptr, extents<dynamic, dynamic>{hidden, intermediate});
       const matrix by_row(nullptr, extents<dynamic, dynamic>{intermediate, hidden});
-      const weights_of<const T> w{by_column, by_column, by_row};
+      const impl::run_time_weights<const T> w{by_column, by_column, by_row};
       saved_memory s(tokens, intermediate, storage::none);
       workspace_memory ws(tokens, hidden, intermediate, storage::none);
       forward_kernels(on(), activation, w, s, ws, activation);
@@ -170,13 +166,13 @@ class mlp {
   }
 
  private:
+  /// Gradients passed without a word about it are overwritten.
   template <class G>
-  static gradient_target<G, false> as_target(G& g) {
-    return {g};
-  }
-  template <class G, bool Accumulate>
-  static gradient_target<G, Accumulate> as_target(const gradient_target<G, Accumulate>& g) {
-    return g;
+  static auto as_target(G& g) {
+    if constexpr (impl::is_gradient_target<std::remove_const_t<G>>)
+      return g;
+    else
+      return overwrite(g);
   }
 
   template <class Axes>
@@ -190,7 +186,7 @@ class mlp {
       throw shape_error(std::string(where) + ": tokens above the capacity of workspace", workspace, tokens);
   }
   template <class W>
-  static weights_of<const T> check_weights(const W& w) {
+  static impl::run_time_weights<const T> check_weights(const W& w) {
     return {impl::parameter<hidden, intermediate>("w.gate", w.gate),
             impl::parameter<hidden, intermediate>("w.up", w.up),
             impl::parameter<intermediate, hidden>("w.down", w.down)};
@@ -206,7 +202,7 @@ class mlp {
         impl::activation<hidden>("forward: out", out_in, impl::rows_of("forward: out", tokens, Out, ranks)), Out, ranks,
         false);
     out.use_staging(ws.staging(out.staging()));
-    for (const auto& p : {w.gate, w.up, w.down}) impl::refuse_overlap("forward: out and a weight", out.target(), p);
+    for (const auto& p : {w.gate, w.up, w.down}) impl::refuse_overlap("forward: out and a weight", out.to(), p);
 
     s.set_tokens(tokens);
     ws.set_tokens(tokens);
@@ -246,10 +242,16 @@ class mlp {
         gradient<hidden, intermediate, how, Accumulate>("backward: gradient of up", target.to.up, data_ranks),
         gradient<intermediate, hidden, how, Accumulate>("backward: gradient of down", target.to.down, data_ranks)};
     stage(ws, grad_x, g);
-    impl::refuse_overlap("backward: grad_x and x", grad_x.target(), x);
+    impl::refuse_overlap("backward: grad_x and x", grad_x.to(), x);
     for (const auto& p : {w.gate, w.up, w.down}) {
-      impl::refuse_overlap("backward: grad_x and a weight", grad_x.target(), p);
-      for (const auto& one : g) impl::refuse_overlap("backward: a gradient and a weight", one.target(), p);
+      impl::refuse_overlap("backward: grad_x and a weight", grad_x.to(), p);
+      for (const auto& one : g) impl::refuse_overlap("backward: a gradient and a weight", one.to(), p);
+    }
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      impl::refuse_overlap("backward: a gradient and x", g[i].to(), x);
+      impl::refuse_overlap("backward: a gradient and grad_out", g[i].to(), grad_out);
+      impl::refuse_overlap("backward: a gradient and grad_x", g[i].to(), grad_x.to());
+      for (std::size_t j = 0; j < i; ++j) impl::refuse_overlap("backward: two gradients", g[i].to(), g[j].to());
     }
 
     ws.set_tokens(tokens);

@@ -5,7 +5,6 @@
 // every rank of it and reads the report. Not every law can be observed (that no buffer is kept, say), and a rank that
 // hangs cannot report anything: run it under a time limit.
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -73,7 +72,7 @@ class communicator_check : check_probe<T, C> {
  private:
   using probe = check_probe<T, C>;
   using probe::agree, probe::c, probe::expect, probe::expect_each, probe::expect_sum, probe::give_up, probe::rank,
-      probe::refuses, probe::report, probe::share, probe::size, probe::with_one_late;
+      probe::refuses, probe::report, probe::share, probe::size, probe::holds_with_one_late;
 
   using clock = std::chrono::steady_clock;
   using law = communicator_law;
@@ -140,13 +139,12 @@ class communicator_check : check_probe<T, C> {
   }
 
   void empty_calls() {
-    bool waited = size == 1;
-    with_one_late(options_.delay, [&](bool late) {
+    const bool waits = holds_with_one_late(options_.delay, [&](bool) {
       const auto start = clock::now();
       c.all_reduce(std::span<T>());
-      if (!late && clock::now() - start > options_.delay / 2) waited = true;
+      return clock::now() - start > options_.delay / 2;
     });
-    expect(law::empty, waited, "all_reduce of nothing returns before every rank has called it");
+    expect(law::empty, waits, "all_reduce of nothing returns before every rank has called it");
   }
 
   void small_calls() {
@@ -203,18 +201,21 @@ class communicator_check : check_probe<T, C> {
       second.wait();
       expect_sum(law::nonblocking, tested, "iall_reduce and test() is not the sum");
     }
-    bool at_once = size == 1, pending = size == 1;
-    with_one_late(options_.delay, [&](bool late) {
-      buffer b(16, whole<T>, rank);
-      const auto start = clock::now();
-      auto started = c.iall_reduce(b.span());
-      if (!late && clock::now() - start < options_.delay / 2) at_once = true;
-      if (!late && !started.test()) pending = true;
-      started.wait();
-      expect_sum(law::nonblocking, b, "iall_reduce with a late rank is not the sum");
-    });
-    expect(law::nonblocking, at_once, "iall_reduce waits for the other ranks");
-    expect(law::nonblocking, pending, "test() is true although a rank has not called yet");
+    const auto start_to_end = [&](auto observe) {
+      return holds_with_one_late(options_.delay, [&](bool) {
+        buffer b(16, whole<T>, rank);
+        const auto start = clock::now();
+        auto started = c.iall_reduce(b.span());
+        const bool holds = observe(started, clock::now() - start);
+        started.wait();
+        expect_sum(law::nonblocking, b, "iall_reduce with a late rank is not the sum");
+        return holds;
+      });
+    };
+    expect(law::nonblocking, start_to_end([&](auto&, auto time) { return time < options_.delay / 2; }),
+           "iall_reduce waits for the other ranks");
+    expect(law::nonblocking, start_to_end([](auto& started, auto) { return !started.test(); }),
+           "test() is true although a rank has not called yet");
   }
 
   void parts() {

@@ -31,6 +31,17 @@ struct shape_and_layer {
                 "numbers); gate and up are [hidden, intermediate], down is [intermediate, hidden]");
 };
 
+/// The weights with run-time extents: one type for every layer, so that layers share their kernels.
+template <class U>
+struct run_time_weights {
+  view<U, dynamic, dynamic> gate, up, down;
+};
+
+template <class G>
+inline constexpr bool is_gradient_target = false;
+template <class G, bool Accumulate>
+inline constexpr bool is_gradient_target<gradient_target<G, Accumulate>> = true;
+
 /// A tensor or view as a matrix with run-time extents.
 template <class Activation>
 auto matrix_of(Activation& a) {

@@ -53,20 +53,20 @@ struct gradient_target {
   Gradients& to;
 };
 
-namespace impl_params {
+namespace params_detail {
 template <class G>
 concept gradient_struct = requires(G& g) {
   g.gate, g.up, g.down;
 };
-}  // namespace impl_params
+}  // namespace params_detail
 
 /// The gradients of this call replace what `g` holds. The default.
-template <impl_params::gradient_struct G>
+template <params_detail::gradient_struct G>
 gradient_target<G, false> overwrite(G& g) {
   return {g};
 }
 /// The gradients of this call, summed over the data axis first if that is asked for, are added to what `g` holds.
-template <impl_params::gradient_struct G>
+template <params_detail::gradient_struct G>
 gradient_target<G, true> accumulate(G& g) {
   return {g};
 }

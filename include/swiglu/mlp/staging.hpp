@@ -36,6 +36,8 @@ class staged_tensor {
   std::size_t staging() const { return staged_ ? (rows_ + (scatter_ ? to_.rows() : 0)) * to_.cols() : 0; }
   void use_staging(T* memory) { memory_ = memory; }
 
+  /// The caller's memory.
+  const matrix& to() const { return to_; }
   bool reduced() const { return reduced_; }
   bool scattered() const { return scatter_; }
   bool staged() const { return staged_; }

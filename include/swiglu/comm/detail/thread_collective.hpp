@@ -7,7 +7,6 @@
 //   advance   Once it is held, compare the calls of all ranks, then combine:
 //             copied     Every rank adds up everybody's copies for itself, and that is all.
 //             in place   Rank r adds up slice r of everybody's buffers and stores the sum to everybody (all_reduce) or
-//             to
 //                        itself (reduce_scatter). A second meeting, after which nobody's buffers are used any more.
 //
 // Nothing here waits except advance(true). An error other than a mismatch aborts the mesh; before it leaves this rank,
