@@ -139,7 +139,7 @@ std::array<device, data_ranks * tensor_ranks> run(const golden& gold) {
                           value_of(ws.g_h3.view(), tokens, columns)};
       else
         return std::array{value_of(s.h1(), tokens, columns), value_of(s.h3(), tokens, columns),
-                          value_of(s.h.view(), tokens, columns), value_of(ws.g_h1(), tokens, columns),
+                          value_of(swiglu::h_panels(s, ws), tokens, columns), value_of(ws.g_h1(), tokens, columns),
                           value_of(ws.g_h3(), tokens, columns)};
     }();
     const auto transposed = [](const matrix& m) { return value_of(transpose(m), m.cols(), m.rows()); };

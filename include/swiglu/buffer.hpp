@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -39,6 +40,13 @@ class buffer {
     if (bytes >= huge_from) (void)::madvise(data_.get(), bytes, MADV_HUGEPAGE);  // a hint: failure is no error
 #endif
     std::memset(static_cast<void*>(data_.get()), 0, bytes);
+  }
+
+  buffer(buffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
   }
 
   T* data() const { return data_.get(); }

@@ -11,6 +11,8 @@
 // The layout depends on the instruction set: nothing here may cross translation units built for different ones.
 
 #include <cstddef>
+#include <type_traits>
+#include <utility>
 
 #include <swiglu/simd.hpp>
 
@@ -67,6 +69,15 @@ class panels {
         rows_(capacity),
         capacity_(capacity),
         memory_(memory == storage::none ? 0 : round_up(cols, strip_columns<T>) * capacity) {}
+
+  panels(panels&& other) noexcept { *this = std::move(other); }
+  panels& operator=(panels&& other) noexcept {
+    cols_ = std::exchange(other.cols_, 0);
+    rows_ = std::exchange(other.rows_, 0);
+    capacity_ = std::exchange(other.capacity_, 0);
+    memory_ = std::move(other.memory_);
+    return *this;
+  }
 
   /// Throws shape_error above the capacity.
   void set_rows(std::size_t rows) {

@@ -81,9 +81,14 @@ class extents {
   }
 
   constexpr std::size_t extent(std::size_t i) const { return values_[i]; }
+  /// Elements. Throws std::length_error if there are more than std::size_t counts.
   constexpr std::size_t count() const {
     std::size_t n = 1;
-    for (const std::size_t e : values_) n *= e;
+    for (const std::size_t e : values_) {
+      if (e != 0 && n > static_cast<std::size_t>(-1) / e)
+        throw std::length_error("swiglu: a shape of too many elements");
+      n *= e;
+    }
     return n;
   }
 

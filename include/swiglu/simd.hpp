@@ -174,7 +174,9 @@ class pack {
   [[gnu::always_inline]] friend pack operator-(pack a, pack b) { return pack(a.v_ - b.v_); }
   [[gnu::always_inline]] friend pack operator*(pack a, pack b) { return pack(a.v_ * b.v_); }
   [[gnu::always_inline]] friend pack operator/(pack a, pack b) { return pack(a.v_ / b.v_); }
-  [[gnu::always_inline]] friend pack operator-(pack a) { return pack(-a.v_); }
+  [[gnu::always_inline]] friend pack operator-(pack a) {
+    return pack(batch(T(-0.0)) - a.v_);  // xsimd's -x is 0 - x before 9: it loses the sign of 0
+  }
 
   [[gnu::always_inline]] friend pack fma(pack a, pack b, pack c) {
     return pack(impl::multiply_add<T>(a.v_, b.v_, c.v_));

@@ -34,7 +34,7 @@ header(tensor.hpp "#include \"shape.hpp\"" "#define COLUMNS 3")
 header(activation.hpp "#include <xsimd/xsimd.hpp>" "__m512 f(__m512);")
 header(gemm/pack.hpp "#include <swiglu/comm/self.hpp>")
 header(comm/self.hpp "#include <swiglu/config.hpp>")
-header(exec/serial.hpp "#include <swiglu/shape.hpp>")
+header(exec/serial.hpp "#include <swiglu/tensor.hpp>")
 header(expr/node.hpp "#include <swiglu/expr/ops.hpp>")
 header(expr/ops.hpp "#include <swiglu/expr/node.hpp>")
 header(misc/other.hpp "")
@@ -53,7 +53,7 @@ foreach(expected IN ITEMS
     "activation.hpp: intrinsic __m512"
     "gemm/pack.hpp: includes comm/self.hpp"
     "comm/self.hpp: includes config.hpp"
-    "exec/serial.hpp: includes shape.hpp"
+    "exec/serial.hpp: includes tensor.hpp"
     "these include each other: expr/node.hpp expr/ops.hpp"
     "misc/other.hpp: not in the table"
     "mlp/backward.hpp: 35[0-9] lines"

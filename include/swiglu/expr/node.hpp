@@ -137,8 +137,16 @@ struct broadcast_leaf : node {
   template <std::size_t, std::size_t, class Context, bool Whole>
   [[gnu::always_inline]] pack<value_type> value(Context&, place<Whole> at) const {
     using V = pack<value_type>;
-    if constexpr (Down) return V(source.data()[at.row]);
-    return Whole ? V::load(source.data() + at.col) : V::load_partial(source.data() + at.col, at.n);
+    if constexpr (Down) return V(*element(at.row));
+    return Whole ? V::load(element(at.col)) : V::load_partial(element(at.col), at.n);
+  }
+
+ private:
+  [[gnu::always_inline]] const value_type* element(std::size_t i) const {
+    if constexpr (requires { source.strip_stride(); })
+      return source.at(0, i);
+    else
+      return source.data() + i;
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -90,14 +91,15 @@ const auto& gate_argument(const E& e) {
 template <class E>
 bool same_source(const E& a, const E& b) {
   if constexpr (requires { a.source; }) {
+    const bool same_place = a.source.data() == b.source.data() && a.rows() == b.rows() && a.cols() == b.cols();
     if constexpr (requires { a.source.strip_stride(); })
-      return a.source.data() == b.source.data() && a.source.strip_stride() == b.source.strip_stride();
+      return same_place && a.source.strip_stride() == b.source.strip_stride();
     else
-      return a.source.data() == b.source.data() && a.source.pitch() == b.source.pitch();
+      return same_place && a.source.pitch() == b.source.pitch();
   } else if constexpr (requires { a.leaf; }) {
     return same_source(a.leaf, b.leaf);
   } else if constexpr (requires { a.number; }) {
-    return a.number == b.number;
+    return std::memcmp(&a.number, &b.number, sizeof a.number) == 0;  // 0 is not -0
   } else if constexpr (requires { a.arg; }) {
     return same_source(a.arg, b.arg);
   } else if constexpr (requires { a.args; }) {

@@ -101,7 +101,9 @@ auto transposed(product_node<Name, Pairs...> e) {
   return std::apply(
       [](const Pairs&... p) {
         const auto swapped = [](const auto& pair) {
-          return factor_pair{transposed(pair.right), transposed(pair.left)};
+          auto left = transposed(pair.right);
+          auto right = transposed(pair.left);
+          return factor_pair<decltype(left), decltype(right)>{left, right};
         };
         return product_node<Name, decltype(swapped(p))...>(swapped(p)...);
       },

@@ -27,9 +27,14 @@ class scratch {
   /// Runs f, in which every kernel only says what it needs (it reads and writes nothing), then allocates that much.
   template <class F>
   void measure(F f) {
-    measuring_ = true;
-    f();
-    measuring_ = false;
+    {
+      measuring_ = true;
+      const struct done {  // also when f throws
+        bool& measuring;
+        ~done() { measuring = false; }
+      } at_the_end{measuring_};
+      f();
+    }
     reserve(largest_);
   }
   bool measuring() const { return measuring_; }

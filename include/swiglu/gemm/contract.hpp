@@ -206,7 +206,8 @@ class contraction_plan {
     const std::size_t width = b.vectors * size;
     block packed = at;  // the strips that are copied: none, all, or the last one if it ends in the middle of a register
     if (direct_right(b, s)) {
-      const bool whole = c_.terms[b.group[0]][s.term].right.run != 0 || at.strip_end * strip_cols_ <= c_.cols;
+      const std::size_t run = c_.terms[b.group[0]][s.term].right.run;
+      const bool whole = at.strip_end * strip_cols_ <= round_up(c_.cols, run == 0 ? 1 : run);
       packed.strip = whole ? at.strip_end : at.strip_end - 1;
     }
     T* const right = scratch + b.right_offset;

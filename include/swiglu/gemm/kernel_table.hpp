@@ -28,7 +28,7 @@ kernel_function<T> kernel_of_rows(std::size_t rows) {
     if (rows == 12) return micro_kernel<T, 12, Vectors, Transposed>::run;
   if constexpr (most >= 8)
     if (rows == 8) return micro_kernel<T, 8, Vectors, Transposed>::run;
-  if constexpr (most == 6)
+  if constexpr (most >= 6)
     if (rows == 6) return micro_kernel<T, 6, Vectors, Transposed>::run;
   if constexpr (most >= 4)
     if (rows == 4) return micro_kernel<T, 4, Vectors, Transposed>::run;
