@@ -22,7 +22,8 @@ std::string groups_of(bool data_axis) {
     text += i == 0 ? "{" : ",{";
     for (std::size_t j = 0; j < inner; ++j) {
       const std::size_t rank = data_axis ? j * seed::tensor_ranks + i : i * seed::tensor_ranks + j;
-      text += (j == 0 ? "" : ",") + std::to_string(rank);
+      text += j == 0 ? "" : ",";
+      text += std::to_string(rank);
     }
     text += "}";
   }
