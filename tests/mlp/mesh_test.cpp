@@ -168,7 +168,8 @@ TEST_CASE("a rank that throws frees the others, whatever they wait for") {
       int all = 0;
       for (const std::size_t d : test::sizes{0, 1})
         for (const std::size_t t : test::sizes{0, 1}) all += threw.at(d, t);
-      CHECK(all == 4);
+      // In backward the rank that shares no axis with the guilty one may have all it needs by then: it completes.
+      CHECK(all >= (in_forward ? 4 : 3));
     }
 }
 
