@@ -299,22 +299,6 @@ TEST_CASE("a rank that never even joined is reported as that") {
   CHECK(seen.says("missing: rank 1 has never joined"));
 }
 
-TEST_CASE("axes called in different orders: a cycle ends at the deadline and is visible in the report") {
-  const time_limit limit("cycle");
-  const outcome seen = outcome_of([] {
-    swiglu::run_ranks(2, 2,
-                      [](thread_mesh& axes) {
-                        // 0 waits for 2, 2 for 3, 3 for 1, 1 for 0.
-                        const bool data_first = axes.rank() == 0 || axes.rank() == 3;
-                        sum(data_first ? axes.data : axes.tensor);
-                        sum(data_first ? axes.tensor : axes.data);
-                      },
-                      {.timeout = 300ms});
-  });
-  CHECK(seen.is<swiglu::collective_timeout>());
-  CHECK(seen.says("waits in"));
-}
-
 TEST_CASE("calls that differ: every rank throws, no buffer is changed, and the ranks go on together") {
   const time_limit limit("mismatch");
   using counts = std::vector<std::size_t>;

@@ -128,6 +128,11 @@ class collective_timeout : public communicator_error {
   using communicator_error::communicator_error;
 };
 
+/// Every rank of the mesh waits for another one, or has left: no call can complete any more.
+class collective_deadlock : public communicator_error {
+  using communicator_error::communicator_error;
+};
+
 /// A stop was requested through the std::stop_token that the ranks were given.
 class collective_cancelled : public communicator_error {
   using communicator_error::communicator_error;

@@ -12,7 +12,8 @@
 
 namespace swiglu {
 
-/// The same for all ranks of a mesh. The defaults wait for ever: a peer that computes for a long time is no failure.
+/// The same for all ranks of a mesh. The defaults wait for as long as any rank is at work: a peer that computes for a
+/// long time is no failure. When none is, because every rank waits for another or has left, all are thrown out at once.
 struct thread_options {
   /// The longest that a rank waits in one call before it throws collective_timeout.
   std::optional<std::chrono::nanoseconds> timeout = {};

@@ -8,7 +8,7 @@
 //
 // Every rank shows which call it makes, and after the first meeting, before any data moves, all of them compare. A rank
 // that throws, leaves, stalls or calls something else frees all others, on both axes of a mesh, by the errors of
-// communicator.hpp.
+// communicator.hpp. So does the last rank at work when it comes to wait for others that all wait themselves.
 //
 // comm/launch.hpp starts the threads; thread_world, below, is for those who have threads already. Every rank needs one
 // of its own: ranks that are tasks of a smaller pool wait for each other for ever.
@@ -71,8 +71,9 @@ class [[nodiscard]] thread_request {
 
 /// One rank's end of an axis of thread ranks; satisfies every refinement. It belongs to one thread at a time: a call
 /// made while another is in progress, or between a request and its wait(), throws std::logic_error. Only abort() may be
-/// called from any thread. Destroying it tells the peers that this rank has departed; nothing is communicated. No call
-/// allocates, except that the first bundles of more than 16 buffers make room for their like.
+/// called from any thread. A rank that is waiting is taken to be at work all the same if its end of the other axis was
+/// last used, or made, by another thread. Destroying it tells the peers that this rank has departed; nothing is
+/// communicated. No call allocates, except that the first bundles of more than 16 buffers make room for their like.
 ///
 /// Every collective throws, besides the errors of communicator.hpp: std::invalid_argument for wrong sizes and for
 /// buffers that overlap, on this rank or with another's.
@@ -86,6 +87,7 @@ class thread_communicator {
   ~thread_communicator() {
     if (std::uncaught_exceptions() > exceptions_) abort(nullptr);
     axis_.meetings.depart(rank_);
+    axis_.deadlocks.depart(axis_.seat(rank_));
   }
 
   int rank() const noexcept { return rank_; }
@@ -143,6 +145,7 @@ class thread_communicator {
         exceptions_(std::uncaught_exceptions()) {
     if (!axis.meetings.join(rank))
       throw std::logic_error("swiglu::thread_world: a rank takes its communicator of an axis once");
+    axis.seat(rank).use();
   }
 
   enum usage : int { idle, inside, started };
@@ -155,6 +158,7 @@ class thread_communicator {
       if (!c.usage_.compare_exchange_strong(seen, inside))
         throw std::logic_error(seen == started ? "swiglu::thread_communicator: called before a request's wait()"
                                                : "swiglu::thread_communicator: entered by two threads at once");
+      c.axis_.seat(c.rank_).use();
     }
     session(const session&) = delete;
     session& operator=(const session&) = delete;

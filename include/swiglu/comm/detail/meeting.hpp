@@ -78,10 +78,10 @@ class meeting {
     return seen == outcome::pending && state_.aborted() ? outcome::aborted : seen;
   }
 
-  /// Blocks while look() is pending, at most until `deadline`, when it returns late.
-  outcome wait(std::uint64_t number, clock::time_point deadline) {
-    // Before it sleeps, it looks for as long as a sleep and a wake would cost. In a crowd it gives the processor away
-    // each time; otherwise now and then, because the awaited rank may have been put on the same processor.
+  /// Looks for as long as a sleep and a wake would cost, or until it is not pending. In a crowd this gives the
+  /// processor away each time; otherwise now and then, because the awaited rank may have been put on the same
+  /// processor.
+  outcome watch(std::uint64_t number) const noexcept {
     const int looks = crowded_ ? 32 : 2048;
     for (int i = 1; i <= looks; ++i) {
       if (const outcome seen = look(number); seen != outcome::pending) return seen;
@@ -90,6 +90,11 @@ class meeting {
       else
         spin_pause();
     }
+    return outcome::pending;
+  }
+
+  /// Sleeps while look() is pending, at most until `deadline`, when it returns late.
+  outcome sleep(std::uint64_t number, clock::time_point deadline) {
     std::unique_lock lock(place_.mutex);
     sleepers_.fetch_add(1);
     outcome seen = look(number);

@@ -18,6 +18,7 @@
 
 #include <swiglu/comm/detail/abort_state.hpp>
 #include <swiglu/comm/detail/blackboard.hpp>
+#include <swiglu/comm/detail/deadlock.hpp>
 #include <swiglu/comm/detail/meeting.hpp>
 #include <swiglu/comm/thread_options.hpp>
 
@@ -26,21 +27,25 @@ namespace swiglu::comm_detail {
 /// A line of ranks that communicate with each other.
 struct thread_axis {
   thread_axis(std::string_view axis_name, std::vector<int> global_ranks, bool crowded, std::size_t copy_limit,
-              abort_state& state)
+              abort_state& state, deadlock_watch& watch)
       : name(axis_name),
         members(std::move(global_ranks)),
         meetings(static_cast<int>(members.size()), crowded, state),
         board(static_cast<int>(members.size()), members.size() > 1 ? copy_limit : 0),
-        errors(state) {}
+        errors(state),
+        deadlocks(watch) {}
 
   std::string_view name;     // "data", "tensor", or empty if there is but one axis
   std::vector<int> members;  // their ranks in the mesh, by rank along the axis
   meeting meetings;
   blackboard board;
   abort_state& errors;
+  deadlock_watch& deadlocks;
 
   int member(int rank) const { return members[static_cast<std::size_t>(rank)]; }
   whereabouts& place(int rank) { return errors.places[static_cast<std::size_t>(member(rank))]; }
+
+  deadlock_watch::seat& seat(int rank) { return deadlocks.at(member(rank), name == "tensor" ? 1 : 0); }
 
   std::string text(operation op) const {
     return (name.empty() ? std::string() : std::string(name) + " ").append(name_of(op));
@@ -68,12 +73,15 @@ struct thread_axis {
 struct thread_state {
   /// One axis, without a name, if tensor is 0.
   thread_state(int data, int tensor, thread_options how)
-      : options(std::move(how)), tensor_size(tensor == 0 ? 1 : tensor), errors(checked(data) * checked(tensor_size)) {
+      : options(std::move(how)),
+        tensor_size(tensor == 0 ? 1 : tensor),
+        errors(checked(data) * checked(tensor_size)),
+        deadlocks(errors) {
     const bool crowded = data * tensor_size > usable_cpus();
     const auto line = [&](std::string_view name, int first, int step, int count) {
       std::vector<int> members;
       for (int i = 0; i < count; ++i) members.push_back(first + i * step);
-      return std::make_unique<thread_axis>(name, std::move(members), crowded, options.copy_limit, errors);
+      return std::make_unique<thread_axis>(name, std::move(members), crowded, options.copy_limit, errors, deadlocks);
     };
     for (int t = 0; t < tensor_size; ++t) data_lines.push_back(line(tensor == 0 ? "" : "data", t, tensor_size, data));
     for (int d = 0; d < data; ++d) tensor_lines.push_back(line("tensor", d * tensor_size, 1, tensor_size));
@@ -87,6 +95,7 @@ struct thread_state {
   thread_options options;
   int tensor_size;
   abort_state errors;
+  deadlock_watch deadlocks;
   std::vector<std::unique_ptr<thread_axis>> data_lines;           // by tensor coordinate
   std::vector<std::unique_ptr<thread_axis>> tensor_lines;         // by data coordinate
   std::optional<std::stop_callback<std::function<void()>>> stop;  // last: it uses all of the above

@@ -143,10 +143,16 @@ class thread_collective {
     };
     const clock::time_point deadline = in(options_.timeout);
     const clock::time_point warning = options_.warn ? in(options_.warn_after) : meeting::never;
-    outcome seen = axis_.meetings.wait(meeting_, std::min(warning, deadline));
+    const auto until = [&](clock::time_point time) {
+      const outcome seen = axis_.meetings.watch(meeting_);
+      if (seen != outcome::pending) return seen;
+      const deadlock_watch::blocked blocked(axis_.deadlocks, axis_.seat(rank_), axis_.meetings, meeting_);
+      return axis_.meetings.sleep(meeting_, time);
+    };
+    outcome seen = until(std::min(warning, deadline));
     if (seen == outcome::late && warning < deadline) {
       options_.warn(late());
-      seen = axis_.meetings.wait(meeting_, deadline);
+      seen = until(deadline);
     }
     if (seen == outcome::late) throw collective_timeout(late());
     return seen;
