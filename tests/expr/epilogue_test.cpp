@@ -212,3 +212,32 @@ TEST_CASE("a kernel of static shapes gives the bits of the same kernel of dynami
   evaluate(h <<= silu(product(cube, u)));
   CHECK(test::same_bits(h, expected));
 }
+
+TEST_CASE("the transpose of what is made of products is that of the finished matrix") {
+  using T = float;
+  test::tally cases;
+  each_size([&](std::size_t rows, std::size_t cols, std::size_t depth) {
+    if (depth == 600 && rows > 6) return;
+    const inputs<T> in(rows, cols, depth);
+    const auto a = test::random_tensor<T>(rows, cols, 6), row = test::random_tensor<T>(1, cols, 7);
+    dynamic_tensor<T> straight(rows, cols);
+    guarded<T> transposed(cols, rows, rows + 1, 1);
+    // One expression of the products themselves, and of their finished values.
+    const auto check = [&](const char* what, auto make) {
+      evaluate(transposed.view() <<= transpose(make(product(in.x, in.u), product(in.x, in.v))));
+      evaluate(straight <<= make(impl::as_node(in.h1), impl::as_node(in.h3)));
+      cases(test::same_bits(test::transpose(to_matrix(transposed.view())), to_matrix(straight)), what, rows, cols,
+            depth);
+    };
+    check("a gate", [](auto p, auto) { return silu(p); });
+    check("a gate of a gate", [](auto p, auto) { return silu_grad(sigmoid(p)); });
+    check("a multiple", [](auto p, auto) { return 2 * p; });
+    check("a negative", [](auto p, auto) { return -p; });
+    check("a function", [](auto p, auto q) { return map([](auto v, auto w) { return abs(v) - w; }, p, q); });
+    check("a gate of a function", [](auto p, auto q) { return silu(p / q); });
+    check("a gated product", [](auto p, auto q) { return silu(p) * q; });
+    check("products beside leaves", [&](auto p, auto) { return silu(p) / a - broadcast_row(row); });
+    cases(transposed.intact(), rows, cols, depth);
+  });
+  CHECK(cases);
+}

@@ -8,7 +8,9 @@
 // and the gates (sigmoid, silu, silu_grad) of the kernel in the order of the text. That is how a product knows its
 // accumulators and how silu(h1) and silu_grad(h1) share one sigmoid.
 
+#include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -34,6 +36,15 @@ struct node {};
 
 template <class E>
 concept expression = std::derived_from<E, node>;
+
+/// A string literal as a template argument.
+template <std::size_t N>
+struct name {
+  char text[N];
+  constexpr name(const char (&s)[N]) { std::copy_n(s, N, text); }  // NOLINT: meant to convert from a literal
+  constexpr std::string_view view() const { return {text, N - 1}; }
+  constexpr bool empty() const { return N == 1; }
+};
 
 namespace impl {
 

@@ -5,9 +5,7 @@
 // one set too, into which all of them accumulate. A name gives a product its identity: the same name in several
 // assignments of one kernel is one set of accumulators.
 
-#include <algorithm>
 #include <cstddef>
-#include <string_view>
 #include <tuple>
 
 #include <swiglu/expr/transpose.hpp>
@@ -15,15 +13,6 @@
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
-
-/// A string literal as a template argument.
-template <std::size_t N>
-struct name {
-  char text[N];
-  constexpr name(const char (&s)[N]) { std::copy_n(s, N, text); }  // NOLINT: meant to convert from a literal
-  constexpr std::string_view view() const { return {text, N - 1}; }
-  constexpr bool empty() const { return N == 1; }
-};
 
 namespace impl {
 

@@ -34,7 +34,18 @@ struct transposed_leaf : node {
   }
 };
 
+// Declared here, although product.hpp follows: nodes hold other nodes, so each overload below has to see all of them.
+template <name Name, class... Pairs>
+struct product_node;
+
 namespace impl {
+
+template <name Name, class... Pairs>
+auto transposed(product_node<Name, Pairs...> e);
+template <class F, class... Args>
+auto transposed(map_node<F, Args...> e);
+template <gate_kind Kind, class Arg>
+auto transposed(gate_node<Kind, Arg> e);
 
 template <class View>
 transposed_leaf<view_leaf<View>> transposed(view_leaf<View> e) {
@@ -56,8 +67,6 @@ template <class View, bool Down>
 broadcast_leaf<View, !Down> transposed(broadcast_leaf<View, Down> e) {
   return broadcast_leaf<View, !Down>(e.source);
 }
-template <class F, class... Args>
-auto transposed(map_node<F, Args...> e);
 template <gate_kind Kind, class Arg>
 auto transposed(gate_node<Kind, Arg> e) {
   auto arg = transposed(e.arg);
