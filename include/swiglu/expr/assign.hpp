@@ -27,6 +27,13 @@ struct destination_columns {
                 "of the expression (second number)");
 };
 
+template <class X>
+struct outlives_the_assignment {
+  static_assert(!is_temporary_owner<X>,
+                "swiglu: a temporary tensor would be destroyed before the assignment that writes it is evaluated; give "
+                "it a name first");
+};
+
 /// A destination and how it is written.
 template <class View, bool Accumulate, bool NoAlias>
 struct marked_destination {
@@ -44,6 +51,7 @@ concept destination = is_marked<std::remove_cvref_t<X>> || detail::is_view<std::
 template <class X>
 auto as_destination(X&& x) {
   using U = std::remove_cvref_t<X>;
+  (void)sizeof(outlives_the_assignment<X>);
   if constexpr (is_marked<U>) {
     return x;
   } else {

@@ -27,8 +27,11 @@ concept matrix_operand = expression<std::remove_cvref_t<X>> || detail::is_view<s
     is_panel_view<std::remove_cvref_t<X>> || is_owner<std::remove_cvref_t<X>>;
 
 template <class X>
+inline constexpr bool is_temporary_owner = !std::is_lvalue_reference_v<X> && is_owner<std::remove_cvref_t<X>>;
+
+template <class X>
 struct outlives_the_expression {
-  static_assert(std::is_lvalue_reference_v<X> || !is_owner<std::remove_cvref_t<X>>,
+  static_assert(!is_temporary_owner<X>,
                 "swiglu: a temporary tensor would be destroyed before the expression that reads it is evaluated; give "
                 "it a name first");
 };
