@@ -70,6 +70,18 @@ function(swiglu_test name)
   endif()
 endfunction()
 
+# swiglu_portability_test(NAME ABI isa OPTIONS option...): the portability test for another instruction set, which is
+# SWIGLU_ABI there.
+function(swiglu_portability_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "ABI" "OPTIONS")
+  # A library that is linked after swiglu_dev: its options come later on the command line, and the last -march wins. -O1,
+  # because this is about what the code does; the optimised tests are about how the compiler deals with it.
+  add_library(${name}_options INTERFACE)
+  target_compile_options(${name}_options INTERFACE -O1 ${arg_OPTIONS})
+  target_compile_definitions(${name}_options INTERFACE SWIGLU_EXPECTED_ABI=${arg_ABI})
+  swiglu_test(${name} LABELS unit SOURCES portability_test.cpp simd_test.cpp LIBRARIES ${name}_options)
+endfunction()
+
 # swiglu_check(NAME LABEL label SCRIPT file.cmake [VAR=value...]): a check that is a CMake script in tests/checks.
 function(swiglu_check name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;SCRIPT" "")

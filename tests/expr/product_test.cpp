@@ -118,9 +118,9 @@ TEST_CASE_TEMPLATE("every element is summed in ascending k, one multiply-add a s
     for (std::size_t i = 0; i < rows; ++i)
       for (std::size_t j = 0; j < cols; ++j) {
         T expected = 0;
-        for (std::size_t k = 0; k < depth; ++k) expected = fma(a(i, k), b(k, j), expected);
+        for (std::size_t k = 0; k < depth; ++k) expected = swiglu::fma(a(i, k), b(k, j), expected);
         right = right && test::same_bits(to(i, j), expected);
-        for (std::size_t k = 0; k < 40; ++k) expected = fma(c(i, k), d(k, j), expected);
+        for (std::size_t k = 0; k < 40; ++k) expected = swiglu::fma(c(i, k), d(k, j), expected);
         right = right && test::same_bits(sum(i, j), expected);
       }
     cases(right, rows, cols, depth);
