@@ -182,9 +182,11 @@ TEST_CASE_TEMPLATE("any shape in any memory: the same bits, within bounds, and n
 }
 
 TEST_CASE_TEMPLATE("more tokens than a block of rows or of depth", S, fused, recompute, xla) {
-  if (!test::fast_build) return;
   tally cases;
-  any_memory<typename S::template layer<odd>>(cases, {512, 513, 1919, 1920, 1921, 3845});
+  if (test::fast_build)
+    any_memory<typename S::template layer<odd>>(cases, {512, 513, 1919, 1920, 1921, 3845});
+  else
+    any_memory<typename S::template layer<odd>>(cases, {513, 1921});
   CHECK(cases);
 }
 
