@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <new>
 #include <set>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -43,6 +45,19 @@ TEST_CASE_TEMPLATE("element (r, c) lies where the formula at the top of panels.h
       CHECK(pair.second().data() == pair.first().data() + p / 2);
       CHECK(*seen.rbegin() - pair.first().data() < static_cast<std::ptrdiff_t>(pair.bytes() / sizeof(T)));
     }
+}
+
+TEST_CASE_TEMPLATE("more elements than can be counted are refused, whichever extent or padding is too much", M,
+                   panels<float>, panels<double>, paired_panels<float>, paired_panels<double>) {
+  constexpr std::size_t most = static_cast<std::size_t>(-1);
+  CHECK_THROWS_AS(M(most, 2), std::length_error);
+  CHECK_THROWS_AS(M(2, most), std::length_error);  // rounded up to whole strips it would be 0
+  CHECK_THROWS_AS(M(1, most), std::length_error);
+  CHECK_THROWS_AS(M(most / 8, 9), std::length_error);
+  CHECK_THROWS_AS(M(std::size_t{1} << 32, std::size_t{1} << 32), std::length_error);
+  CHECK_THROWS_AS(M(most / 64, 1), std::bad_alloc);  // countable, but not in bytes
+  CHECK(M(most, 0).bytes() == 0);
+  CHECK(M(0, 5).bytes() == 0);
 }
 
 TEST_CASE("new panels are zero, padding included") {

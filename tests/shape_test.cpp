@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -73,4 +74,17 @@ TEST_CASE("shape errors say where, what was expected and what was given") {
   CHECK_NOTHROW(check_extent("anywhere", 7, 7));
   CHECK_THROWS_WITH_AS(check_extent("forward: rows of out", 7, 8), "swiglu: forward: rows of out: expected 7, got 8",
                        shape_error);
+}
+
+TEST_CASE("a product that cannot be counted is refused, one that just can is not") {
+  constexpr std::size_t most = static_cast<std::size_t>(-1);
+  CHECK(checked_product(most, 1) == most);
+  CHECK(checked_product(most / 3, 3) == most);
+  CHECK(checked_product(most, 0) == 0);
+  CHECK(checked_product(0, most) == 0);
+  CHECK_THROWS_AS((void)checked_product(most / 3 + 1, 3), std::length_error);
+  CHECK_THROWS_AS((void)checked_product(3, most / 3 + 1), std::length_error);
+  CHECK_THROWS_AS((void)checked_product(most, most), std::length_error);
+  CHECK_THROWS_AS((void)(extents<dynamic, 8>{most / 8 + 1}.count()), std::length_error);
+  CHECK(extents<dynamic, 8>{most / 8}.count() == most / 8 * 8);
 }

@@ -58,17 +58,27 @@ class panel_view {
   std::size_t rows_ = 0, cols_ = 0, strip_stride_ = 0;
 };
 
+namespace impl {
+/// Columns in memory where each strip holds `Run` of a matrix. Unlike round_up and ceil_div it cannot wrap around.
+template <real T, std::size_t Run>
+constexpr std::size_t padded_columns(std::size_t cols) {
+  return checked_product(cols / Run + (cols % Run != 0 ? 1 : 0), strip_columns<T>);
+}
+}  // namespace impl
+
 /// Owned panels of at most `capacity` rows. A smaller number of rows may be set at any time without allocating; that
 /// leaves the elements unspecified. Padding stays zero because every writer writes whole strips.
 template <real T>
 class panels {
  public:
   panels() = default;
+  /// Throws std::length_error if there are more elements, padding included, than std::size_t counts.
   panels(std::size_t capacity, std::size_t cols, storage memory = storage::owned)
       : cols_(cols),
         rows_(capacity),
         capacity_(capacity),
-        memory_(memory == storage::none ? 0 : round_up(cols, strip_columns<T>) * capacity) {}
+        memory_(memory == storage::none ? 0
+                                        : checked_product(impl::padded_columns<T, strip_columns<T>>(cols), capacity)) {}
 
   panels(panels&& other) noexcept { *this = std::move(other); }
   panels& operator=(panels&& other) noexcept {
@@ -107,7 +117,7 @@ class paired_panels {
  public:
   paired_panels() = default;
   paired_panels(std::size_t capacity, std::size_t cols, storage memory = storage::owned)
-      : cols_(cols), whole_(capacity, ceil_div(cols, half) * strip_columns<T>, memory) {}
+      : cols_(cols), whole_(capacity, impl::padded_columns<T, half>(cols), memory) {}
 
   void set_rows(std::size_t rows) { whole_.set_rows(rows); }
   std::size_t capacity() const { return whole_.capacity(); }

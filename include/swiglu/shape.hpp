@@ -27,6 +27,12 @@ constexpr std::size_t known_extent(std::size_t a, std::size_t b) { return a == d
 constexpr std::size_t round_up(std::size_t n, std::size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 constexpr std::size_t ceil_div(std::size_t n, std::size_t d) { return (n + d - 1) / d; }
 
+/// a * b elements. Throws std::length_error if there are more than std::size_t counts.
+constexpr std::size_t checked_product(std::size_t a, std::size_t b) {
+  if (b != 0 && a > static_cast<std::size_t>(-1) / b) throw std::length_error("swiglu: a shape of too many elements");
+  return a * b;
+}
+
 /// Thrown before anything is written when shapes known only at run time do not fit.
 class shape_error : public std::invalid_argument {
  public:
@@ -84,11 +90,7 @@ class extents {
   /// Elements. Throws std::length_error if there are more than std::size_t counts.
   constexpr std::size_t count() const {
     std::size_t n = 1;
-    for (const std::size_t e : values_) {
-      if (e != 0 && n > static_cast<std::size_t>(-1) / e)
-        throw std::length_error("swiglu: a shape of too many elements");
-      n *= e;
-    }
+    for (const std::size_t e : values_) n = checked_product(n, e);
     return n;
   }
 
