@@ -153,6 +153,8 @@ TEST_CASE("zero extents: no memory, no elements, any view of it is fine") {
   CHECK(t.view().column_block(0, 32).cols() == 32);
   CHECK(t.view().column_block(32, 32).cols() == 32);
   CHECK(t.view().column_block(64, 0).cols() == 0);
+  CHECK(t.view().column_block(32, 32).data() == nullptr);  // nor an address beside it
+  CHECK(view<float, dynamic, dynamic>(nullptr, {5, 0}, 7).row_block(3, 2).data() == nullptr);
   const dynamic_tensor<float> copy = flat;
   CHECK(copy.rows() == 5);
   CHECK(view<float, dynamic, 4>().rows() == 0);

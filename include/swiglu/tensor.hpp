@@ -118,15 +118,18 @@ class view {
   /// Rows first .. first + count - 1, as a matrix. Throws shape_error past the end.
   constexpr view<T, dynamic, static_cols> row_block(std::size_t first, std::size_t count) const {
     if (first > rows() || count > rows() - first) throw shape_error("row_block: end", rows(), first + count);
-    return {data_ + first * pitch_, extents<dynamic, dynamic>{count, cols()}, pitch_};
+    return {from(first * pitch_), extents<dynamic, dynamic>{count, cols()}, pitch_};
   }
   /// Columns first .. first + count - 1, as a matrix of the same pitch. Throws shape_error past the end.
   constexpr view<T, static_rows, dynamic> column_block(std::size_t first, std::size_t count) const {
     if (first > cols() || count > cols() - first) throw shape_error("column_block: end", cols(), first + count);
-    return {data_ + first, extents<dynamic, dynamic>{rows(), count}, pitch_};
+    return {from(first), extents<dynamic, dynamic>{rows(), count}, pitch_};
   }
 
  private:
+  /// The address of an element, which a view without elements need not have.
+  constexpr T* from(std::size_t offset) const { return data_ == nullptr ? nullptr : data_ + offset; }
+
   T* data_ = nullptr;
   extents_type shape_{};
   std::size_t pitch_ = extents_type{}.cols();

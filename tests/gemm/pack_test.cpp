@@ -71,3 +71,19 @@ TEST_CASE_TEMPLATE("a register of columns of any right operand", T, float, doubl
       }
   CHECK(cases);
 }
+
+TEST_CASE_TEMPLATE("where there is no memory there are no addresses", T, float, double) {
+  constexpr std::size_t p = strip_columns<T>;
+  for (const bool transposed : {false, true}) {
+    const left_operand<T> left{nullptr, 0, p, transposed};
+    const right_operand<T> rows{nullptr, 7, 0, transposed}, strips{nullptr, 3 * p, p, transposed};
+    for (const std::size_t i : test::sizes{0, 1, p, 3 * p + 1}) {
+      CHECK(left.at(i, 2 * p) == nullptr);
+      CHECK(rows.at(i, 2 * p).data == nullptr);
+      CHECK(strips.at(i, 2 * p).data == nullptr);
+    }
+  }
+  panels<T> to(3, 0);
+  copy_to_panels(view<const T, dynamic, dynamic>(nullptr, {3, 0}, 7), to.view(), 0, 3);
+  CHECK(to.bytes() == 0);
+}

@@ -3,7 +3,8 @@
 
 // What a product reads, described by run-time values: one engine serves every shape and every expression, and only the
 // epilogue is compiled for each. Left operands are always panels; right operands are row-major or panels, and both may
-// be transposed.
+// be transposed. An operand without elements may have no memory either: then its blocks have none, since no address may
+// be made from a null pointer.
 
 #include <array>
 #include <cstddef>
@@ -23,6 +24,7 @@ struct left_operand {
 
   /// Element (row, k) of the operand; k a multiple of the run unless transposed.
   const T* at(std::size_t row, std::size_t k) const {
+    if (data == nullptr) return nullptr;
     const std::size_t r = transposed ? k : row, c = transposed ? row : k;
     return data + (c / run) * strip_stride + r * strip_columns<T> + c % run;
   }
@@ -44,6 +46,7 @@ struct right_operand {
     std::size_t pitch;
   };
   block at(std::size_t k, std::size_t column) const {
+    if (data == nullptr) return {nullptr, 0};
     const std::size_t r = transposed ? column : k, c = transposed ? k : column;
     if (run == 0) return {data + r * pitch + c, pitch};
     return {data + (c / run) * pitch + r * strip_columns<T> + c % run, strip_columns<T>};

@@ -110,6 +110,7 @@ template <class From, real T, std::size_t Run>
 inline void copy_to_panels(const From& from, panel_view<T, Run> to, std::size_t first, std::size_t last) {
   using V = pack<T>;
   const std::size_t cols = to.cols();
+  if (cols == 0) return;  // `from` may be null
   for (std::size_t r = first; r < last; ++r) {
     const T* row = from.data() + r * from.pitch();
     for (std::size_t c = 0; c < cols; c += Run)
