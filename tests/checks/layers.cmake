@@ -31,8 +31,9 @@ set(only_sys/mman.h buffer)
 set(only_sched.h comm/detail/meeting)
 
 set(macros_in config version)                             # who may say #define
-set(intrinsics_in simd)                                   # who may say _mm512_add_ps
+set(intrinsics_in simd)                                   # who may say _mm512_add_ps, or use vectors of the compiler
 set(intrinsics "_mm[0-9]*_[a-z]|__m(128|256|512)|v(ld|st)1q?_|v(fma|add|mul)q_|float(32|64)x[0-9]|__builtin_ia32")
+string(APPEND intrinsics "|__builtin_shuffle|vector_size")
 set(longest 350)                                          # lines
 
 # ----

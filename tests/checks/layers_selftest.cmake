@@ -17,7 +17,8 @@ endfunction()
 header(version.hpp "#define SWIGLU_VERSION_MAJOR 0")
 header(config.hpp "#include <cstddef>" "#include <swiglu/version.hpp>")
 header(shape.hpp "#include <swiglu/config.hpp>  // _mm512_add_ps in a comment is free")
-header(simd.hpp "#include <xsimd/xsimd.hpp>" "inline auto f = _mm512_add_ps;")
+header(simd.hpp "#include <xsimd/xsimd.hpp>" "inline auto f = _mm512_add_ps;"
+       "typedef float four __attribute__((vector_size(16)));")
 header(gemm/pack.hpp "#include <swiglu/simd.hpp>" "#include <swiglu/gemm/blocking.hpp>")
 header(gemm/blocking.hpp "#include <swiglu/shape.hpp>")
 header(comm/self.hpp "#include <swiglu/comm/communicator.hpp>")
@@ -32,7 +33,8 @@ endif()
 header(shape.hpp "#include <swiglu/tensor.hpp>")
 header(tensor.hpp "#include \"shape.hpp\"" "#define COLUMNS 3")
 header(activation.hpp "#include <xsimd/xsimd.hpp>" "__m512 f(__m512);")
-header(gemm/pack.hpp "#include <swiglu/comm/self.hpp>")
+header(gemm/pack.hpp "#include <swiglu/comm/self.hpp>" "typedef float four __attribute__((vector_size(16)));")
+header(gemm/blocking.hpp "four f(four a) { return __builtin_shufflevector(a, a, 0, 2, 4, 6); }")
 header(comm/self.hpp "#include <swiglu/config.hpp>")
 header(exec/serial.hpp "#include <swiglu/tensor.hpp>")
 header(expr/node.hpp "#include <swiglu/expr/ops.hpp>")
@@ -52,6 +54,8 @@ foreach(expected IN ITEMS
     "activation.hpp: includes <xsimd/xsimd.hpp>"
     "activation.hpp: intrinsic __m512"
     "gemm/pack.hpp: includes comm/self.hpp"
+    "gemm/pack.hpp: intrinsic vector_size"
+    "gemm/blocking.hpp: intrinsic __builtin_shuffle"
     "comm/self.hpp: includes config.hpp"
     "exec/serial.hpp: includes tensor.hpp"
     "these include each other: expr/node.hpp expr/ops.hpp"
