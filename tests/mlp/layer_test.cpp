@@ -15,6 +15,7 @@
 #include <swiglu/comm/launch.hpp>
 
 #include "mlp/step.hpp"
+#include "support/build.hpp"
 
 namespace {
 
@@ -78,6 +79,19 @@ const matrix rectangular_grad_down =
 constexpr dims two_columns{.hidden = 1, .intermediate = 2};
 constexpr dims one_of_two_columns{.hidden = 1, .intermediate = 2, .tensor_parallel = 2};
 
+/// All schedules on one batch. They share the reference, which takes most of the time.
+template <std::size_t Hidden, std::size_t Intermediate>
+void check_width(tally& cases, std::size_t tokens) {
+  constexpr dims width{.hidden = Hidden, .intermediate = Intermediate};
+  const test::batch<float, Hidden, Intermediate> b(tokens, Hidden + tokens);
+  const test::reference exact = b.exact();
+  const auto check = [&]<class S>(const char* name, S) {
+    using layer = typename S::template layer<width>;
+    cases(test::agrees(test::step<layer>(b), exact), name, Hidden, "x", Intermediate, "with", tokens, "tokens");
+  };
+  check("fused", fused{}), check("recompute", recompute{}), check("xla", xla{});
+}
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("all ones: sums of whole numbers, exact in any order", S, fused, recompute, xla) {
@@ -117,6 +131,17 @@ TEST_CASE_TEMPLATE("a rectangular case, every number known", S, fused, recompute
   CHECK(near(kept.h1, table(2, 2, {-1.75, -.5, 1.5, -1.75}), 0.0));
   CHECK(near(kept.h3, table(2, 2, {3, -2, -2.5, 2}), 0.0));
   if (kept.h.rows() != 0) CHECK(near(kept.h, table(2, 2, {-.77724779, .377540669, -3.06590429, -.518165193}), close));
+}
+
+TEST_CASE("the widths of real models, with few tokens") {
+  tally cases;
+  check_width<320, 640>(cases, 5);
+  if (test::fast_build) {
+    check_width<640, 1408>(cases, 5);
+    check_width<1024, 2816>(cases, 5);
+    check_width<320, 640>(cases, 1);
+  }
+  CHECK(cases);
 }
 
 TEST_CASE_TEMPLATE("one number", S, fused, recompute, xla) {
