@@ -37,23 +37,32 @@ inline void* allocate_or_throw(std::size_t bytes, std::size_t align) {
 
 }  // namespace test
 
-void* operator new(std::size_t n) { return test::detail::allocate_or_throw(n, 1); }
-void* operator new[](std::size_t n) { return test::detail::allocate_or_throw(n, 1); }
-void* operator new(std::size_t n, std::align_val_t a) { return test::detail::allocate_or_throw(n, std::size_t(a)); }
-void* operator new[](std::size_t n, std::align_val_t a) { return test::detail::allocate_or_throw(n, std::size_t(a)); }
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return test::detail::allocate(n, 1); }
-void* operator new[](std::size_t n, const std::nothrow_t&) noexcept { return test::detail::allocate(n, 1); }
-void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+// Not inlined: g++ otherwise warns of a mismatched pair where it inlines only one of the two.
+[[gnu::noinline]] void* operator new(std::size_t n) { return test::detail::allocate_or_throw(n, 1); }
+[[gnu::noinline]] void* operator new[](std::size_t n) { return test::detail::allocate_or_throw(n, 1); }
+[[gnu::noinline]] void* operator new(std::size_t n, std::align_val_t a) {
+  return test::detail::allocate_or_throw(n, std::size_t(a));
+}
+[[gnu::noinline]] void* operator new[](std::size_t n, std::align_val_t a) {
+  return test::detail::allocate_or_throw(n, std::size_t(a));
+}
+[[gnu::noinline]] void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
+  return test::detail::allocate(n, 1);
+}
+[[gnu::noinline]] void* operator new[](std::size_t n, const std::nothrow_t&) noexcept {
+  return test::detail::allocate(n, 1);
+}
+[[gnu::noinline]] void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
   return test::detail::allocate(n, std::size_t(a));
 }
-void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
   return test::detail::allocate(n, std::size_t(a));
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
