@@ -44,8 +44,10 @@ function(swiglu_test name)
     set(expected "SWIGLU_TEST_SOURCES=${expected}")
   endif()
 
-  # What the sanitizer presets build: `tests`, and of these `tests_threads`.
-  add_dependencies(swiglu_tests ${name})
+  # What the sanitizer presets build: `tests`, and of these `tests_threads`; not the same tests for other instruction sets.
+  if(NOT portability IN_LIST arg_LABELS)
+    add_dependencies(swiglu_tests ${name})
+  endif()
   if(threads IN_LIST arg_LABELS)
     add_dependencies(swiglu_tests_threads ${name})
   endif()
@@ -79,7 +81,7 @@ function(swiglu_portability_test name)
   add_library(${name}_options INTERFACE)
   target_compile_options(${name}_options INTERFACE -O1 ${arg_OPTIONS})
   target_compile_definitions(${name}_options INTERFACE SWIGLU_EXPECTED_ABI=${arg_ABI})
-  swiglu_test(${name} LABELS unit SOURCES portability_test.cpp simd_test.cpp LIBRARIES ${name}_options)
+  swiglu_test(${name} LABELS unit portability SOURCES portability_test.cpp simd_test.cpp LIBRARIES ${name}_options)
 endfunction()
 
 # swiglu_check(NAME LABEL label SCRIPT file.cmake [VAR=value...]): a check that is a CMake script in tests/checks.

@@ -93,11 +93,13 @@ comparison equal(const X& actual, const Y& expected) {
     return detail::excess(static_cast<double>(a), static_cast<double>(e), 0);
   });
 }
+/// Equal to the bit, or both NaN: which of two NaN an operation returns depends on the order in which the compiler has
+/// them.
 template <class T>
 bool same_bits(T a, T b) requires std::is_floating_point_v<T> {
-  return std::memcmp(&a, &b, sizeof(T)) == 0;
+  return std::memcmp(&a, &b, sizeof(T)) == 0 || (a != a && b != b);
 }
-/// Equal to the bit.
+/// The same of all elements.
 template <class X, class Y>
 comparison same_bits(const X& actual, const Y& expected) {
   return detail::compare(actual, expected, [&](auto a, auto e, std::size_t, std::size_t) {
