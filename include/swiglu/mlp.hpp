@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -47,9 +48,19 @@ class mlp {
                 "swiglu: mlp: tensor_parallel has to divide the intermediate extent");
   static constexpr bool fused = S.cut == schedule::kernels::fused;
   static constexpr std::size_t hidden = D.hidden, intermediate = D.local_intermediate();
+  /// Small layers have kernels of their own; all others share the kernels of run-time shape.
+  static constexpr bool small = is_small<T>(D.tokens, hidden, intermediate);
+  static constexpr std::size_t Rows = small ? D.tokens : dynamic, Hidden = small ? hidden : dynamic,
+                               Cols = small ? intermediate : dynamic;
+  using fused_memory = std::conditional_t<small, small_saved<T, Rows, Cols>, fused_saved<T, S.save_h>>;
+  using fused_scratch = std::conditional_t<small, small_workspace<T, Rows, Cols>, fused_workspace<T, S.save_h>>;
+  using saved_memory = std::conditional_t<fused, fused_memory, per_operation_saved<T, Rows, Cols>>;
+  using workspace_memory = std::conditional_t<fused, fused_scratch, per_operation_workspace<T, Rows, Hidden, Cols>>;
   using matrix = view<T, dynamic, dynamic>;
-  using saved_memory = std::conditional_t<fused, fused_saved<T, S.save_h>, per_operation_saved<T>>;
-  using workspace_memory = std::conditional_t<fused, fused_workspace<T, S.save_h>, per_operation_workspace<T>>;
+  // Matrices as the kernels take them.
+  template <class U>
+  using activation_matrix = view<U, Rows, Hidden>;
+  using kernel_weights = impl::kernel_weights<const T, Hidden, Cols>;
 
  public:
   static constexpr dims shape = D;
@@ -63,10 +74,10 @@ class mlp {
   static constexpr double backward_flops(std::size_t tokens) { return 2 * forward_flops(tokens); }
 
   /// What backward needs of forward. One for each layer and micro-batch in flight. Allocates once, for at most
-  /// `tokens` tokens a call.
+  /// `tokens` tokens a call; `tokens()` are those of the last forward pass.
   class saved : public saved_memory {
    public:
-    explicit saved(std::size_t tokens) : saved_memory(tokens, intermediate) {}
+    explicit saved(std::size_t tokens) : saved_memory(tokens, intermediate) { saved_memory::set_tokens(0); }
     saved() requires(D.tokens != dynamic) : saved(D.tokens) {}
   };
 
@@ -76,12 +87,11 @@ class mlp {
   class workspace : public workspace_memory {
    public:
     explicit workspace(std::size_t tokens, X threads = X())
-        : workspace_memory(tokens, hidden, intermediate), threads_(std::move(threads)), capacity_(tokens) {
+        : workspace_memory(tokens, hidden, intermediate), threads_(std::move(threads)) {
       memory_.measure([&] { measure(tokens); });
     }
     workspace() requires(D.tokens != dynamic) : workspace(D.tokens) {}
 
-    std::size_t capacity() const { return capacity_; }
     std::size_t bytes() const { return workspace_memory::bytes() + memory_.bytes() + staging_.size() * sizeof(T); }
     resources<T, X> on() { return {memory_, threads_}; }
     T* staging(std::size_t elements) {
@@ -91,10 +101,12 @@ class mlp {
 
    private:
     void measure(std::size_t tokens) {
-      const matrix activation(nullptr, extents<dynamic, dynamic>{tokens, hidden});
-      const matrix by_column(nullptr, extents<dynamic, dynamic>{hidden, intermediate});
-      const matrix by_row(nullptr, extents<dynamic, dynamic>{intermediate, hidden});
-      const impl::run_time_weights<const T> w{by_column, by_column, by_row};
+      if (small) tokens = D.tokens;
+      using shape = extents<dynamic, dynamic>;
+      const activation_matrix<T> activation(nullptr, shape{tokens, hidden});
+      const view<T, Hidden, Cols> by_column(nullptr, shape{hidden, intermediate});
+      const view<T, Cols, Hidden> by_row(nullptr, shape{intermediate, hidden});
+      const kernel_weights w{by_column, by_column, by_row};
       saved_memory s(tokens, intermediate, storage::none);
       workspace_memory ws(tokens, hidden, intermediate, storage::none);
       forward_kernels(on(), activation, w, s, ws, activation);
@@ -102,13 +114,12 @@ class mlp {
         backward_kernels_of_x(on(), activation, w, s, ws, activation);
       else
         backward_kernels_of_x(on(), activation, w, s, ws);
-      backward_kernels_of_w(on(), activation, s, ws, by_column, by_column, by_row);
+      backward_kernels_of_w(on(), activation, activation, s, ws, by_column, by_column, by_row);
     }
 
     X threads_;
     scratch<T> memory_;
     buffer<T> staging_;
-    std::size_t capacity_;
   };
 
   /// Forward on the mesh: `Out` says what becomes of the partial sums of out over the tensor axis.
@@ -143,9 +154,11 @@ class mlp {
                                                                          as_target(grad_w), alone, alone);
   }
 
-  /// Both passes with memory of their own, as one function: (out, grad_x, grad_gate, grad_up, grad_down).
+  /// Both passes with memory and an executor of their own, as one function: (out, grad_x, grad_gate, grad_up,
+  /// grad_down).
   template <reduction Out = reduction::all_reduce, reductions R = reductions{}, class In, class W, class G,
             class... Axes>
+    requires std::default_initializable<X>
   static auto forward_and_backward(const In& x, const W& w, const G& grad_out, const Axes&... axes) {
     static_assert(Out != reduction::reduce_scatter && R.grad_x != reduction::reduce_scatter &&
                       R.grad_w != reduction::reduce_scatter,
@@ -186,27 +199,29 @@ class mlp {
       throw shape_error(std::string(where) + ": tokens above the capacity of workspace", workspace, tokens);
   }
   template <class W>
-  static impl::run_time_weights<const T> check_weights(const W& w) {
-    return {impl::parameter<hidden, intermediate>("w.gate", w.gate),
-            impl::parameter<hidden, intermediate>("w.up", w.up),
-            impl::parameter<intermediate, hidden>("w.down", w.down)};
+  static kernel_weights check_weights(const W& w) {
+    using by_column = view<const T, Hidden, Cols>;
+    using by_row = view<const T, Cols, Hidden>;
+    return {impl::parameter<by_column, hidden, intermediate>("w.gate", w.gate),
+            impl::parameter<by_column, hidden, intermediate>("w.up", w.up),
+            impl::parameter<by_row, intermediate, hidden>("w.down", w.down)};
   }
 
   template <reduction Out, class In, class W, class O, class Tensor>
   static void run_forward(const In& x_in, const W& w_in, saved& s, workspace& ws, O& out_in, Tensor& axis) {
     const std::size_t tokens = x_in.rows(), ranks = static_cast<std::size_t>(axis.size());
     check_tokens("forward", tokens, s.capacity(), ws.capacity());
-    const auto x = impl::activation<hidden>("forward: x", x_in, tokens);
+    const auto x = impl::activation<activation_matrix<const T>, hidden>("forward: x", x_in, tokens);
     const auto w = check_weights(w_in);
     staged_tensor<T> out(
-        impl::activation<hidden>("forward: out", out_in, impl::rows_of("forward: out", tokens, Out, ranks)), Out, ranks,
-        false);
+        impl::activation<matrix, hidden>("forward: out", out_in, impl::rows_of("forward: out", tokens, Out, ranks)),
+        Out, ranks, false);
     out.use_staging(ws.staging(out.staging()));
-    for (const auto& p : {w.gate, w.up, w.down}) impl::refuse_overlap("forward: out and a weight", out.to(), p);
+    w.each([&](const auto& p) { impl::refuse_overlap("forward: out and a weight", out.to(), p); });
 
-    s.set_tokens(tokens);
     ws.set_tokens(tokens);
-    forward_kernels(ws.on(), x, w, s, ws, out.target());
+    s.set_tokens(tokens);
+    forward_kernels(ws.on(), x, w, s, ws, activation_matrix<T>(out.target()));
     if (!out.reduced()) return;
     if (out.scattered())
       reduce_scatter<T>(axis, out.full(), out.part());
@@ -229,12 +244,14 @@ class mlp {
     const auto data_ranks = static_cast<std::size_t>(data.size()), ranks = static_cast<std::size_t>(axis.size());
     check_tokens("backward", tokens, s.capacity(), ws.capacity());
     check_extent("backward: rows of x (tokens of the forward pass)", s.tokens(), tokens);
-    const auto x = impl::activation<hidden>("backward: x", x_in, tokens);
-    const auto grad_out = impl::activation<hidden>("backward: grad_out", grad_out_in, tokens);
+    using input = activation_matrix<const T>;
+    const auto x = impl::activation<input, hidden>("backward: x", x_in, tokens);
+    const auto grad_out = impl::activation<input, hidden>("backward: grad_out", grad_out_in, tokens);
     const auto w = check_weights(w_in);
-    staged_tensor<T> grad_x(impl::activation<hidden>("backward: grad_x", grad_x_in,
-                                                     impl::rows_of("backward: grad_x", tokens, R.grad_x, ranks)),
-                            R.grad_x, ranks, false);
+    staged_tensor<T> grad_x(
+        impl::activation<matrix, hidden>("backward: grad_x", grad_x_in,
+                                         impl::rows_of("backward: grad_x", tokens, R.grad_x, ranks)),
+        R.grad_x, ranks, false);
     constexpr auto how = R.grad_w;
     using impl::gradient;
     std::array<staged_tensor<T>, 3> g{
@@ -243,10 +260,10 @@ class mlp {
         gradient<intermediate, hidden, how, Accumulate>("backward: gradient of down", target.to.down, data_ranks)};
     stage(ws, grad_x, g);
     impl::refuse_overlap("backward: grad_x and x", grad_x.to(), x);
-    for (const auto& p : {w.gate, w.up, w.down}) {
+    w.each([&](const auto& p) {
       impl::refuse_overlap("backward: grad_x and a weight", grad_x.to(), p);
       for (const auto& one : g) impl::refuse_overlap("backward: a gradient and a weight", one.to(), p);
-    }
+    });
     for (std::size_t i = 0; i < g.size(); ++i) {
       impl::refuse_overlap("backward: a gradient and x", g[i].to(), x);
       impl::refuse_overlap("backward: a gradient and grad_out", g[i].to(), grad_out);
@@ -256,12 +273,14 @@ class mlp {
 
     ws.set_tokens(tokens);
     const auto weights_pass = [&] {
+      const view<T, Hidden, Cols> gate = g[0].target(), up = g[1].target();
+      const view<T, Cols, Hidden> down = g[2].target();
       // A staged gradient is overwritten here and accumulated when it is delivered.
       if constexpr (Accumulate)
         if (!g[0].staged())
-          return backward_kernels_of_w(ws.on(), x, s, ws, swiglu::accumulate(g[0].target()),
-                                       swiglu::accumulate(g[1].target()), swiglu::accumulate(g[2].target()));
-      backward_kernels_of_w(ws.on(), x, s, ws, g[0].target(), g[1].target(), g[2].target());
+          return backward_kernels_of_w(ws.on(), grad_out, x, s, ws, swiglu::accumulate(gate), swiglu::accumulate(up),
+                                       swiglu::accumulate(down));
+      backward_kernels_of_w(ws.on(), grad_out, x, s, ws, gate, up, down);
     };
     const auto reduce_weights = [&] {
       if (!g[0].reduced()) return;
@@ -273,7 +292,7 @@ class mlp {
     };
 
     if constexpr (fused) {
-      backward_kernels_of_x(ws.on(), grad_out, w, s, ws, grad_x.target());
+      backward_kernels_of_x(ws.on(), grad_out, w, s, ws, activation_matrix<T>(grad_x.target()));
       if (grad_x.reduced() && !grad_x.scattered()) {
         auto travelling = start_all_reduce<T>(axis, grad_x.full(), "grad_x");
         weights_pass();
@@ -293,7 +312,7 @@ class mlp {
       const std::size_t n = tokens * hidden;
       if (grad_x.reduced() && !grad_x.scattered())
         sum_bundle<2>(axis, {std::span<T>(from_h3.data(), n), std::span<T>(from_h1.data(), n)}, {"g_x_h3", "g_x_h1"});
-      evaluate(ws.on(), noalias(grad_x.target()) <<= from_h3 + from_h1);
+      evaluate(ws.on(), noalias(activation_matrix<T>(grad_x.target())) <<= from_h3 + from_h1);
       if (grad_x.scattered()) reduce_scatter<T>(axis, grad_x.full(), grad_x.part());
     }
     grad_x.deliver(ws.on());

@@ -63,46 +63,42 @@ class extents {
   static constexpr bool is_static = dynamic_rank == 0;
 
   /// All dynamic extents 0.
-  constexpr extents() {
-    for (std::size_t i = 0; i < rank; ++i) values_[i] = static_extents[i] == dynamic ? 0 : static_extents[i];
-  }
+  constexpr extents() = default;
 
   /// One argument for each dynamic extent, in order.
   template <class... N>
     requires(sizeof...(N) == dynamic_rank && sizeof...(N) > 0 && (std::convertible_to<N, std::size_t> && ...))
-  constexpr extents(N... n) : extents() {  // NOLINT: extents are meant to convert from their numbers
-    const std::array<std::size_t, sizeof...(N)> given{static_cast<std::size_t>(n)...};
-    for (std::size_t i = 0, next = 0; i < rank; ++i)
-      if (static_extents[i] == dynamic) values_[i] = given[next++];
-  }
+  constexpr extents(N... n)  // NOLINT: extents are meant to convert from their numbers
+      : values_{static_cast<std::size_t>(n)...} {}
 
   /// Other extents of the same rank. Throws shape_error where a static extent differs.
   template <std::size_t... F>
     requires(sizeof...(F) == sizeof...(E) && (may_equal(E, F) && ...))
-  constexpr extents(const extents<F...>& other) {  // NOLINT: see above
+  [[gnu::always_inline]] constexpr extents(const extents<F...>& other) {  // NOLINT: see above
     for (std::size_t i = 0; i < rank; ++i) {
-      values_[i] = other.extent(i);
-      if (static_extents[i] != dynamic) check_extent("conversion of a shape", static_extents[i], values_[i]);
+      if (static_extents[i] == dynamic)
+        values_[dynamic_before(i)] = other.extent(i);
+      else
+        check_extent("conversion of a shape", static_extents[i], other.extent(i));
     }
   }
 
-  constexpr std::size_t extent(std::size_t i) const { return values_[i]; }
+  constexpr std::size_t extent(std::size_t i) const {
+    return static_extents[i] == dynamic ? values_[dynamic_before(i)] : static_extents[i];
+  }
   /// Elements. Throws std::length_error if there are more than std::size_t counts.
   constexpr std::size_t count() const {
     std::size_t n = 1;
-    for (const std::size_t e : values_) n = checked_product(n, e);
+    for (std::size_t i = 0; i < rank; ++i) n = checked_product(n, extent(i));
     return n;
   }
 
   /// As a matrix: the leading extents collapsed into rows, the last extent is the columns.
-  constexpr std::size_t cols() const {
-    if constexpr (static_extents[rank - 1] != dynamic) return static_extents[rank - 1];
-    return values_[rank - 1];
-  }
+  constexpr std::size_t cols() const { return extent(rank - 1); }
   constexpr std::size_t rows() const {
     if constexpr (static_rows() != dynamic) return static_rows();
     std::size_t n = 1;
-    for (std::size_t i = 0; i + 1 < rank; ++i) n *= values_[i];
+    for (std::size_t i = 0; i + 1 < rank; ++i) n *= extent(i);
     return n;
   }
   static constexpr std::size_t static_cols() { return static_extents[rank - 1]; }
@@ -118,7 +114,14 @@ class extents {
   friend constexpr bool operator==(const extents& a, const extents& b) { return a.values_ == b.values_; }
 
  private:
-  std::array<std::size_t, rank> values_{};
+  /// The place of a dynamic extent among the dynamic ones.
+  static constexpr std::size_t dynamic_before(std::size_t i) {
+    std::size_t n = 0;
+    for (std::size_t j = 0; j < i; ++j) n += static_extents[j] == dynamic;
+    return n;
+  }
+  [[no_unique_address]] std::array<std::size_t, dynamic_rank>
+      values_{};  // only the dynamic ones: a static shape costs nothing at run time
 };
 
 }  // namespace swiglu

@@ -99,7 +99,11 @@ struct lanes {
     return each([&](std::size_t i) { return std::abs(a.v[i]); });
   }
   friend lanes fma(lanes a, lanes b, lanes c) {
+#if defined(__FMA__) || defined(__aarch64__)
+    return each([&](std::size_t i) { return std::fma(a.v[i], b.v[i], c.v[i]); });  // not left to the compiler
+#else
     return each([&](std::size_t i) { return a.v[i] * b.v[i] + c.v[i]; });
+#endif
   }
 };
 template <class T>
@@ -301,10 +305,12 @@ inline T times_power_of_two(T x, T n) {
   return std::ldexp(x, static_cast<int>(n != n ? T(0) : n));
 }
 
-/// A scalar of T or a pack of T: what the formulas are generic over.
+/// A scalar of T, a pack or a pack_group of T: what the formulas are generic over.
 template <class V>
-concept number = real<V> || requires {
-  requires std::same_as<V, pack<typename V::value_type>>;
+concept number = real<V> || requires(V x, typename V::value_type one) {
+  V(one);
+  { fma(x, x, x) } -> std::same_as<V>;
+  { times_power_of_two(x, x) } -> std::same_as<V>;
 };
 
 namespace impl {
@@ -327,10 +333,10 @@ template <std::size_t Half, real T, std::size_t... Nth>
 
 template <class V>
 struct scalar_of {
-  using type = V;
+  using type = typename V::value_type;
 };
-template <class T>
-struct scalar_of<pack<T>> {
+template <real T>
+struct scalar_of<T> {
   using type = T;
 };
 

@@ -50,14 +50,14 @@ class view {
   constexpr view(T* data, extents_type shape) : view(data, shape, shape.cols()) {}
   constexpr explicit view(T* data) requires extents_type::is_static : view(data, extents_type{}) {}
   /// Rows `pitch` elements apart; pitch >= the last extent (shape_error otherwise).
-  constexpr view(T* data, extents_type shape, std::size_t pitch) : data_(data), shape_(shape), pitch_(pitch) {
+  constexpr view(T* data, extents_type shape, std::size_t pitch) : data_(data), pitch_(pitch), shape_(shape) {
     if (pitch < shape.cols()) throw shape_error("view: row pitch is below the columns", shape.cols(), pitch);
   }
   /// A view of the same elements with more or fewer extents static, or read-only. Throws shape_error on a mismatch.
   template <class U, std::size_t... F>
     requires(std::convertible_to<U (*)[], T (*)[]>&& std::constructible_from<extents_type, extents<F...>> &&
              !std::same_as<view<U, F...>, view>)
-  constexpr view(view<U, F...> v) : data_(v.data()), shape_(v.shape()), pitch_(v.pitch()) {}  // NOLINT: a conversion
+  constexpr view(view<U, F...> v) : data_(v.data()), pitch_(v.pitch()), shape_(v.shape()) {}  // NOLINT: a conversion
   /// From std::mdspan or a look-alike whose last stride is 1 and whose leading extents are contiguous among themselves.
   template <mdspan_like<T> M>
     requires(M::rank() == rank)
@@ -127,12 +127,12 @@ class view {
   }
 
  private:
-  /// The address of an element, which a view without elements need not have.
-  constexpr T* from(std::size_t offset) const { return data_ == nullptr ? nullptr : data_ + offset; }
+  /// The address of an element, which a view without rows need not have.
+  constexpr T* from(std::size_t offset) const { return rows() == 0 ? data_ : data_ + offset; }
 
   T* data_ = nullptr;
-  extents_type shape_{};
   std::size_t pitch_ = extents_type{}.cols();
+  [[no_unique_address]] extents_type shape_{};
 };
 
 /// Owned row-major memory of `E...` elements: 64-byte aligned, contiguous, zero-initialised. Copies are deep.

@@ -31,15 +31,29 @@ TEST_CASE_TEMPLATE("blocks cover the product, start between strips, and fit into
     for (std::size_t vectors = 1; vectors <= 4; ++vectors)
       for (const std::size_t depth : sizes)
         for (const std::size_t strips : sizes) {
-          const blocking b = choose_blocking<T>(depth, strips, vectors, cache);
+          const bool keeps = (depth + strips) % 2 == 1;
+          const blocking b = choose_blocking<T>(depth, strips, vectors, keeps, cache);
           const std::size_t width = vectors * pack<T>::size * sizeof(T), step = strip_columns<T>;
           cases(b.depth >= step && b.depth % step == 0, "depth", depth, strips);
           cases(b.strips >= 1 && b.strips <= std::max<std::size_t>(strips, 1), "strips", depth, strips);
           cases(b.depth < round_up(std::max<std::size_t>(depth, 1), step) + step, "no deeper than the product", depth);
           cases(b.depth == step || b.depth * tile_rows(vectors) * sizeof(T) <= cache.l1, "L1", depth, strips);
           cases(b.strips == 1 || b.depth * b.strips * width <= cache.l2, "L2", depth, strips);
+          cases(!keeps || b.strips <= most_kept_strips, "kept sums", depth, strips);
+          cases(b.depth * b.strips <= right_block_bound<T>(depth, strips, vectors, cache), "bound", depth, strips);
           for (const std::size_t rows : tile_sizes) cases(b.row_block % rows == 0, "rows", rows);
           cases(b.row_block % step == 0, "strip", step);
         }
+  CHECK(cases);
+}
+
+TEST_CASE_TEMPLATE("memory for the block of a large product serves a smaller one", T, float, double) {
+  test::tally cases;
+  const auto bound = [](std::size_t depth, std::size_t strips) { return right_block_bound<T>(depth, strips, 2); };
+  for (std::size_t depth = 0; depth < 1200; ++depth)
+    for (const std::size_t strips : {1, 5, 12, 40, 200}) {
+      cases(bound(depth, strips) <= bound(depth + 1, strips), depth, strips);
+      cases(bound(depth, strips) <= bound(depth, strips + 1), depth, strips);
+    }
   CHECK(cases);
 }

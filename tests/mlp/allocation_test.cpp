@@ -13,6 +13,7 @@
 
 #include "mlp/step.hpp"
 #include "support/allocations.hpp"
+#include "support/build.hpp"
 
 namespace {
 
@@ -63,6 +64,25 @@ TEST_CASE_TEMPLATE("a step of one rank", S, fused, recompute, xla) {
       layer::template backward<reductions{reduction::reduce_scatter, reduction::reduce_scatter}>(
           b.grad_out, b.x, b.w, s, ws, r.grad_x, accumulate(r.grad), axes);
     });
+  }
+  CHECK(cases);
+}
+
+TEST_CASE_TEMPLATE("a step of any number of tokens up to a capacity of several k blocks", S, fused, recompute, xla) {
+  using layer = typename S::template layer<dims{.hidden = 20, .intermediate = 400}>;
+  constexpr std::size_t most = 1100;
+  typename layer::saved s(most);
+  typename layer::workspace ws(most);
+  test::batch_of<layer> b(most);
+  test::results_of<layer> r(most);
+  tally cases;
+  for (std::size_t tokens = 0; tokens <= most; tokens += test::fast_build ? 17 : 171) {
+    const std::size_t n = allocations_of([&] {
+      const auto rows = [&](auto& m) { return m.view().row_block(0, tokens); };
+      layer::forward(rows(b.x), b.w, s, ws, rows(r.out));
+      layer::backward(rows(b.grad_out), rows(b.x), b.w, s, ws, rows(r.grad_x), r.grad);
+    });
+    cases(n == 0, tokens, "tokens allocate", n, "times");
   }
   CHECK(cases);
 }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 
 #include "mlp/communicators.hpp"
@@ -135,9 +136,16 @@ TEST_CASE_TEMPLATE("forward", S, fused, recompute, xla) {
             [&] { layer::forward(t.x(), good, small, t.ws, t.to(6, 17)); });
   t.refused("forward: tokens above the capacity of workspace: expected 4, got 6",
             [&] { layer::forward(t.x(), good, t.s, narrow, t.to(6, 17)); });
-  CHECK(small.tokens() == 5);
+  CHECK(small.tokens() == 0);
   t.still_works();
   CHECK(t.cases);
+}
+
+TEST_CASE_TEMPLATE("more tokens than memory can have addresses", S, fused, recompute, xla) {
+  using layer = typename S::template layer<whole>;
+  constexpr std::size_t many = std::size_t(1) << 60;
+  CHECK_THROWS_AS(typename layer::saved s(many), std::length_error);
+  CHECK_THROWS_AS(typename layer::workspace ws(many), std::length_error);
 }
 
 TEST_CASE_TEMPLATE("backward", S, fused, recompute, xla) {

@@ -134,13 +134,15 @@ results_of<Layer> step(const Batch& b) {
   return to;
 }
 
-/// What saved holds, as matrices.
+/// What saved holds, as matrices (of a small layer: what it keeps instead of h1 and h3).
 template <class Saved>
 struct kept {
   matrix h1, h3, h;
 
   explicit kept(const Saved& s) {
-    if constexpr (requires { s.sigmoid; })
+    if constexpr (requires { s.slope; })
+      h1 = to_matrix(s.silu.view()), h3 = to_matrix(s.slope.view()), h = to_matrix(s.h.view());
+    else if constexpr (requires { s.sigmoid; })
       h1 = to_matrix(s.h1.view()), h3 = to_matrix(s.h3.view()), h = to_matrix(s.h.view());
     else
       h1 = to_matrix(s.h1()), h3 = to_matrix(s.h3()), h = to_matrix(s.h.view());

@@ -14,7 +14,8 @@ namespace swiglu {
 
 /// `threads()`: how many parts are worth making, at least 1, constant for the object's life.
 /// `run(n, f)`: calls f(i) once for each i in [0, n), in any order, possibly concurrently, and returns when all have
-/// returned. f does not throw. n <= threads().
+/// returned. f does not throw. n <= threads(). A workspace holds its executor by value: a pool of one's own is given as
+/// a handle to it.
 template <class E>
 concept executor = requires(E& e, void (*f)(std::size_t)) {
   { e.threads() } -> std::convertible_to<std::size_t>;

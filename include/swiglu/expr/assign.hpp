@@ -48,22 +48,20 @@ template <class X>
 concept destination = is_marked<std::remove_cvref_t<X>> || detail::is_view<std::remove_cvref_t<X>> ||
     is_panel_view<std::remove_cvref_t<X>> || is_owner<std::remove_cvref_t<X>>;
 
-template <class X>
-auto as_destination(X&& x) {
+template <bool Accumulate, bool NoAlias, class X>
+[[gnu::always_inline]] inline auto as_destination(X&& x) {
   using U = std::remove_cvref_t<X>;
   (void)sizeof(outlives_the_assignment<X>);
   if constexpr (is_marked<U>) {
-    return x;
+    return []<class V, bool A, bool N>(marked_destination<V, A, N> m) __attribute__((always_inline)) {
+      return marked_destination < V, A || Accumulate, N || NoAlias > {m.to};
+    }
+    (x);
+  } else if constexpr (is_owner<U>) {
+    return as_destination<Accumulate, NoAlias>(x.view());
   } else {
-    const auto to = [&] {
-      if constexpr (is_owner<U>)
-        return x.view();
-      else
-        return x;
-    }();
-    using View = std::remove_const_t<decltype(to)>;
-    static_assert(!std::is_const_v<typename View::element_type>, "swiglu: the destination of <<= is read-only");
-    return marked_destination<View, false, false>{to};
+    static_assert(!std::is_const_v<typename U::element_type>, "swiglu: the destination of <<= is read-only");
+    return marked_destination<U, Accumulate, NoAlias>{x};
   }
 }
 
@@ -71,20 +69,14 @@ auto as_destination(X&& x) {
 
 /// Promises that the destination shares no memory with what the kernel reads: no overlap test, no temporary.
 template <impl::destination D>
-auto noalias(D&& to) {
-  const auto marked = impl::as_destination(std::forward<D>(to));
-  return []<class V, bool Accumulate, bool NoAlias>(impl::marked_destination<V, Accumulate, NoAlias> m) {
-    return impl::marked_destination<V, Accumulate, true>{m.to};
-  }(marked);
+[[gnu::always_inline]] inline auto noalias(D&& to) {
+  return impl::as_destination<false, true>(std::forward<D>(to));
 }
 
 /// Adds to what the destination holds instead of overwriting it.
 template <impl::destination D>
-auto accumulate(D&& to) {
-  const auto marked = impl::as_destination(std::forward<D>(to));
-  return []<class V, bool Accumulate, bool NoAlias>(impl::marked_destination<V, Accumulate, NoAlias> m) {
-    return impl::marked_destination<V, true, NoAlias>{m.to};
-  }(marked);
+[[gnu::always_inline]] inline auto accumulate(D&& to) {
+  return impl::as_destination<true, false>(std::forward<D>(to));
 }
 
 /// One assignment of a kernel.
@@ -98,22 +90,28 @@ struct assignment {
   E from;
 };
 
+namespace impl {
+template <class View, bool Accumulate, bool NoAlias, class X>
+[[gnu::always_inline]] inline auto make_assignment(const marked_destination<View, Accumulate, NoAlias>& m, X&& x) {
+  using E = decltype(as_node_beside<typename View::value_type>(std::forward<X>(x)));
+  static_assert(std::same_as<typename View::value_type, typename E::value_type>,
+                "swiglu: destination and expression differ in their element type");
+  (void)sizeof(destination_rows<View::static_rows, E::static_rows>);
+  (void)sizeof(destination_columns<View::static_cols, E::static_cols>);
+  const assignment<View, E, Accumulate, NoAlias> a{m.to, as_node_beside<typename View::value_type>(std::forward<X>(x))};
+  (void)join_at_run_time("rows of the expression assigned", a.to.rows(), a.from.rows());
+  (void)join_at_run_time("columns of the expression assigned", a.to.cols(), a.from.cols());
+  return a;
+}
+}  // namespace impl
+
 /// Throws shape_error, before anything is written, if the shapes known at run time differ.
 template <impl::destination D, class X>
   requires(impl::matrix_operand<X> || std::is_arithmetic_v<std::remove_cvref_t<X>>)
-[[nodiscard("an assignment does nothing until it is evaluated")]] auto operator<<=(D&& destination, X&& x) {
-  const auto marked = impl::as_destination(std::forward<D>(destination));
-  return [&]<class View, bool Accumulate, bool NoAlias>(impl::marked_destination<View, Accumulate, NoAlias> m) {
-    auto from = impl::as_node_beside<typename View::value_type>(std::forward<X>(x));
-    using E = decltype(from);
-    static_assert(std::same_as<typename View::value_type, typename E::value_type>,
-                  "swiglu: destination and expression differ in their element type");
-    (void)sizeof(impl::destination_rows<View::static_rows, E::static_rows>);
-    (void)sizeof(impl::destination_columns<View::static_cols, E::static_cols>);
-    (void)impl::join_at_run_time("rows of the expression assigned", m.to.rows(), from.rows());
-    (void)impl::join_at_run_time("columns of the expression assigned", m.to.cols(), from.cols());
-    return assignment<View, E, Accumulate, NoAlias>{m.to, from};
-  }(marked);
+[[nodiscard("an assignment does nothing until it is evaluated"), gnu::always_inline]] inline auto operator<<=(
+    D&& destination, X&& x) {
+  const auto marked = impl::as_destination<false, false>(std::forward<D>(destination));
+  return impl::make_assignment(marked, std::forward<X>(x));
 }
 
 }  // namespace SWIGLU_ABI

@@ -13,6 +13,7 @@
 
 #include <swiglu/exec/serial.hpp>
 #include <swiglu/expr/alias.hpp>
+#include <swiglu/expr/direct.hpp>
 #include <swiglu/expr/kernel.hpp>
 #include <swiglu/expr/product_operands.hpp>
 #include <swiglu/expr/scratch.hpp>
@@ -48,15 +49,25 @@ void run_products(resources<T, X> on, const Assigned&... assigned) {
   product_operands<Plan, T, Assigned...> operands(assigned...);
   const std::size_t threads = on.threads.threads();
   const contraction_plan<T> plan(operands.shape(), select_kernel<T, Plan::groups>, threads);
-  T* memory = on.memory.reserve(operands.copied() + threads * plan.scratch());
+  T* memory = on.memory.reserve(operands.copied() + std::min(threads, plan.strips()) * plan.scratch());
   if (on.memory.measuring()) return;
   operands.copy_left(memory, on.threads);  // the plan refers to the operands: it sees where the copies are
   T* const own = memory + operands.copied();
 
-  const auto write = [&](const product_tile<T>& tile) { write_tile<Plan, false>(tile, assigned...); };
+  const tile_writer<Plan, T, Assigned...> write{{assigned...}};
   in_parts(on.threads, plan.strips(), 1, [&](std::size_t part, std::size_t first, std::size_t last) {
     plan.run(first, last, epilogue_ref<T>(write), own + part * plan.scratch());
   });
+}
+
+template <class Plan, real T, executor X, class... Assigned>
+[[gnu::always_inline]] inline void run_direct(resources<T, X> on, const Assigned&... assigned) {
+  using kernel = direct_kernel<Plan, T, Assigned...>;
+  T* memory = on.memory.reserve(kernel::scratch);
+  if (on.memory.measuring()) return;
+  const kernel k(memory, assigned...);
+  in_parts(on.threads, kernel::strips, 1,
+           [&](std::size_t, std::size_t first, std::size_t last) { k.run(first, last); });
 }
 
 /// Whether gates with arguments of the same type read the same memory, as the shared plan assumes.
@@ -64,11 +75,7 @@ template <class... Assigned>
 bool gates_coincide(const Assigned&... assigned) {
   using plan = kernel_plan<true, typename Assigned::expression_type...>;
   const auto argument = [&]<std::size_t G>() -> const auto& {
-    constexpr std::size_t i = [] {
-      std::size_t n = 0;
-      while (n + 1 < sizeof...(Assigned) && plan::gates_before(n + 1) <= G) ++n;
-      return n;
-    }();
+    constexpr std::size_t i = plan::assignment_of_gate(G);
     return gate_argument<G - plan::gates_before(i)>(std::get<i>(std::tie(assigned...)).from);
   };
   return [&]<std::size_t... G>(std::index_sequence<G...>) {
@@ -78,15 +85,17 @@ bool gates_coincide(const Assigned&... assigned) {
 }
 
 template <class Plan, real T, executor X, class... Assigned>
-void run_kernel_as(resources<T, X> on, const Assigned&... assigned) {
-  if constexpr (Plan::products > 0)
+[[gnu::always_inline]] inline void run_kernel_as(resources<T, X> on, const Assigned&... assigned) {
+  if constexpr (runs_direct<Plan>)
+    run_direct<Plan>(on, assigned...);
+  else if constexpr (Plan::products > 0)
     run_products<Plan>(on, assigned...);
   else if (!on.memory.measuring())
     run_elementwise<Plan>(on, assigned...);
 }
 
 template <real T, executor X, class... Assigned>
-void run_kernel(resources<T, X> on, const Assigned&... assigned) {
+[[gnu::always_inline]] inline void run_kernel(resources<T, X> on, const Assigned&... assigned) {
   using shared = kernel_plan<true, typename Assigned::expression_type...>;
   using separate = kernel_plan<false, typename Assigned::expression_type...>;
   if constexpr (shared::first_gate == separate::first_gate) {
@@ -121,6 +130,11 @@ void run_through_temporaries(resources<T, X> on, const Assigned&... assigned) {
   (std::index_sequence_for<Assigned...>{});
 }
 
+[[noreturn, gnu::noinline]] inline void refuse_destinations(std::size_t first, std::size_t second) {
+  throw std::invalid_argument("swiglu: evaluate: destinations " + std::to_string(first) + " and " +
+                              std::to_string(second) + " overlap");
+}
+
 template <class Assigned>
 inline constexpr bool is_assignment = false;
 template <class V, class E, bool Assigned, bool N>
@@ -134,7 +148,7 @@ inline constexpr bool is_assignment<assignment<V, E, Assigned, N>> = true;
 /// Throws shape_error or std::invalid_argument before anything is written.
 template <real T, executor X, class... Assigned>
   requires(sizeof...(Assigned) > 0 && (impl::is_assignment<Assigned> && ...))
-void evaluate(resources<T, X> on, const Assigned&... assigned) {
+[[gnu::always_inline]] inline void evaluate(resources<T, X> on, const Assigned&... assigned) {
   using first_view = typename std::tuple_element_t<0, std::tuple<Assigned...>>::view_type;
   static_assert((std::same_as<T, typename Assigned::value_type> && ...),
                 "swiglu: the assignments of one evaluate differ in their element type");
@@ -147,9 +161,7 @@ void evaluate(resources<T, X> on, const Assigned&... assigned) {
     const std::array<impl::footprint, sizeof...(Assigned)> written{impl::footprint_of(assigned.to)...};
     for (std::size_t i = 0; i < written.size(); ++i)
       for (std::size_t j = 0; j < i; ++j)
-        if (impl::overlap(written[i], written[j]))
-          throw std::invalid_argument("swiglu: evaluate: destinations " + std::to_string(j) + " and " +
-                                      std::to_string(i) + " overlap");
+        if (impl::overlap(written[i], written[j])) impl::refuse_destinations(j, i);
     if constexpr (!(Assigned::no_alias && ...)) {
       std::size_t i = 0;
       const auto unsafe = [&](const auto& a) {

@@ -181,7 +181,7 @@ struct map_node : node {
   F f;
   std::tuple<Args...> args;
 
-  explicit map_node(F function, Args... a) : f(function), args(a...) {
+  [[gnu::always_inline]] explicit map_node(F function, const Args&... a) : f(function), args(a...) {
     ((void)sizeof(impl::elementwise_rows<static_rows, Args::static_rows>), ...);
     ((void)sizeof(impl::elementwise_columns<static_cols, Args::static_cols>), ...);
     (void)rows(), (void)cols();  // throws on a mismatch
@@ -233,12 +233,9 @@ struct gate_node : node {
   explicit gate_node(Arg a) : arg(a) {}
   std::size_t rows() const { return arg.rows(); }
   std::size_t cols() const { return arg.cols(); }
-  template <std::size_t P, std::size_t G, class Context, bool Whole>
-  [[gnu::always_inline]] pack<value_type> value(Context& context, place<Whole> at) const {
-    constexpr std::size_t own = G + Arg::gates;  // numbered after the gates inside the argument
-    const auto& gate = context.template gate<own>([&]() __attribute__((always_inline)) {
-      return arg.template value<P, G>(context, at);
-    });
+  template <std::size_t, std::size_t G, class Context, bool Whole>
+  [[gnu::always_inline]] pack<value_type> value(Context& context, place<Whole>) const {
+    const auto& gate = context.template gate<G + Arg::gates>();  // numbered after the gates inside the argument
     if constexpr (Kind == gate_kind::sigmoid) return gate.pair.sigmoid;
     if constexpr (Kind == gate_kind::silu) return silu(gate.x, gate.pair.sigmoid);
     if constexpr (Kind == gate_kind::silu_grad) return silu_grad(gate.x, gate.pair);

@@ -39,7 +39,7 @@ struct outlives_the_expression {
 /// The node of an operand.
 template <class X>
   requires matrix_operand<X>
-auto as_node(X&& x) {
+[[gnu::always_inline]] inline auto as_node(X&& x) {
   using U = std::remove_cvref_t<X>;
   (void)sizeof(outlives_the_expression<X>);
   if constexpr (expression<U>) {
@@ -59,7 +59,7 @@ using node_of = decltype(as_node(std::declval<X>()));
 
 /// The node of an operand or of a number beside operands of element type T.
 template <class T, class X>
-auto as_node_beside(X&& x) {
+[[gnu::always_inline]] inline auto as_node_beside(X&& x) {
   if constexpr (matrix_operand<X>)
     return as_node(std::forward<X>(x));
   else
@@ -80,11 +80,11 @@ struct element_of<Lhs, Rhs> {
 };
 
 template <class F, class Lhs, class Rhs>
-auto binary(F f, Lhs&& a, Rhs&& b) {
+[[gnu::always_inline]] inline auto binary(F f, Lhs&& a, Rhs&& b) {
   using T = typename element_of<Lhs, Rhs>::type;
-  auto left = as_node_beside<T>(std::forward<Lhs>(a));
-  auto right = as_node_beside<T>(std::forward<Rhs>(b));
-  return map_node<F, decltype(left), decltype(right)>(f, left, right);
+  using left = decltype(as_node_beside<T>(std::forward<Lhs>(a)));
+  using right = decltype(as_node_beside<T>(std::forward<Rhs>(b)));
+  return map_node<F, left, right>(f, as_node_beside<T>(std::forward<Lhs>(a)), as_node_beside<T>(std::forward<Rhs>(b)));
 }
 
 struct add {
@@ -124,7 +124,7 @@ struct negate {
 /// both accumulate into the same registers.
 template <class Lhs, class Rhs>
   requires impl::operand_pair<Lhs, Rhs>
-auto operator+(Lhs&& a, Rhs&& b) {
+[[gnu::always_inline]] inline auto operator+(Lhs&& a, Rhs&& b) {
   using L = std::remove_cvref_t<Lhs>;
   using R = std::remove_cvref_t<Rhs>;
   if constexpr (impl::is_unnamed_product<L> && impl::is_unnamed_product<R>)
@@ -135,15 +135,21 @@ auto operator+(Lhs&& a, Rhs&& b) {
 }
 template <class Lhs, class Rhs>
   requires impl::operand_pair<Lhs, Rhs>
-auto operator-(Lhs&& a, Rhs&& b) { return impl::binary(impl::subtract{}, std::forward<Lhs>(a), std::forward<Rhs>(b)); }
+[[gnu::always_inline]] inline auto operator-(Lhs&& a, Rhs&& b) {
+  return impl::binary(impl::subtract{}, std::forward<Lhs>(a), std::forward<Rhs>(b));
+}
 template <class Lhs, class Rhs>
   requires impl::operand_pair<Lhs, Rhs>
-auto operator*(Lhs&& a, Rhs&& b) { return impl::binary(impl::multiply{}, std::forward<Lhs>(a), std::forward<Rhs>(b)); }
+[[gnu::always_inline]] inline auto operator*(Lhs&& a, Rhs&& b) {
+  return impl::binary(impl::multiply{}, std::forward<Lhs>(a), std::forward<Rhs>(b));
+}
 template <class Lhs, class Rhs>
   requires impl::operand_pair<Lhs, Rhs>
-auto operator/(Lhs&& a, Rhs&& b) { return impl::binary(impl::divide{}, std::forward<Lhs>(a), std::forward<Rhs>(b)); }
+[[gnu::always_inline]] inline auto operator/(Lhs&& a, Rhs&& b) {
+  return impl::binary(impl::divide{}, std::forward<Lhs>(a), std::forward<Rhs>(b));
+}
 template <impl::matrix_operand Lhs>
-auto operator-(Lhs&& a) {
+[[gnu::always_inline]] inline auto operator-(Lhs&& a) {
   return map_node<impl::negate, impl::node_of<Lhs>>(impl::negate{}, impl::as_node(std::forward<Lhs>(a)));
 }
 
@@ -151,38 +157,40 @@ auto operator-(Lhs&& a) {
 /// works on a scalar too). It must not have side effects.
 template <class F, impl::matrix_operand... Lhs>
   requires(sizeof...(Lhs) > 0)
-auto map(F f, Lhs&&... a) { return map_node<F, impl::node_of<Lhs>...>(f, impl::as_node(std::forward<Lhs>(a))...); }
+[[gnu::always_inline]] inline auto map(F f, Lhs&&... a) {
+  return map_node<F, impl::node_of<Lhs>...>(f, impl::as_node(std::forward<Lhs>(a))...);
+}
 
 template <impl::matrix_operand Lhs>
-auto sigmoid(Lhs&& a) {
+[[gnu::always_inline]] inline auto sigmoid(Lhs&& a) {
   return gate_node<gate_kind::sigmoid, impl::node_of<Lhs>>(impl::as_node(std::forward<Lhs>(a)));
 }
 /// x sigmoid(x).
 template <impl::matrix_operand Lhs>
-auto silu(Lhs&& a) {
+[[gnu::always_inline]] inline auto silu(Lhs&& a) {
   return gate_node<gate_kind::silu, impl::node_of<Lhs>>(impl::as_node(std::forward<Lhs>(a)));
 }
 /// The derivative of silu.
 template <impl::matrix_operand Lhs>
-auto silu_grad(Lhs&& a) {
+[[gnu::always_inline]] inline auto silu_grad(Lhs&& a) {
   return gate_node<gate_kind::silu_grad, impl::node_of<Lhs>>(impl::as_node(std::forward<Lhs>(a)));
 }
 
 /// [m, n] -> [n, m].
 template <impl::matrix_operand Lhs>
-auto transpose(Lhs&& a) {
+[[gnu::always_inline]] inline auto transpose(Lhs&& a) {
   return impl::transposed(impl::as_node(std::forward<Lhs>(a)));
 }
 
 /// The vector v [n] as every row of a matrix [any, n].
 template <impl::matrix_operand Lhs>
-auto broadcast_row(Lhs&& v) {
+[[gnu::always_inline]] inline auto broadcast_row(Lhs&& v) {
   const auto leaf = impl::as_node(std::forward<Lhs>(v));
   return broadcast_leaf<decltype(leaf.source), false>(leaf.source);
 }
 /// The vector v [n] as every column of a matrix [n, any].
 template <impl::matrix_operand Lhs>
-auto broadcast_column(Lhs&& v) {
+[[gnu::always_inline]] inline auto broadcast_column(Lhs&& v) {
   const auto leaf = impl::as_node(std::forward<Lhs>(v));
   return broadcast_leaf<decltype(leaf.source), true>(leaf.source);
 }
@@ -190,7 +198,7 @@ auto broadcast_column(Lhs&& v) {
 /// The matrix product a b: [m, k] x [k, n] -> [m, n]. `Name` gives it an identity (see product_node). Operands are
 /// tensors, views and panels, or transposes of them. Throws shape_error if the depths, known at run time, differ.
 template <name Name = name{""}, impl::matrix_operand Lhs, impl::matrix_operand Rhs>
-auto product(Lhs&& a, Rhs&& b) {
+[[gnu::always_inline]] inline auto product(Lhs&& a, Rhs&& b) {
   using L = impl::node_of<Lhs>;
   using R = impl::node_of<Rhs>;
   static_assert(impl::is_matrix_leaf<L> && impl::is_matrix_leaf<R>,

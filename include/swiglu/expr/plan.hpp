@@ -8,6 +8,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -20,7 +22,7 @@ namespace impl {
 
 /// Calls f.operator()<P>(product) for every product of e, numbered from First.
 template <std::size_t First, class E, class F>
-void each_product(const E& e, const F& f) {
+[[gnu::always_inline]] inline void each_product(const E& e, const F& f) {
   if constexpr (requires { E::identity; })
     f.template operator()<First>(e);
   else if constexpr (requires { e.arg; })
@@ -89,7 +91,7 @@ const auto& gate_argument(const E& e) {
 
 /// Whether two leaves of one type, two nodes of one type, read the same memory.
 template <class E>
-bool same_source(const E& a, const E& b) {
+[[gnu::always_inline]] inline bool same_source(const E& a, const E& b) {
   if constexpr (requires { a.source; }) {
     const bool same_place = a.source.data() == b.source.data() && a.rows() == b.rows() && a.cols() == b.cols();
     if constexpr (requires { a.source.strip_stride(); })
@@ -113,13 +115,38 @@ bool same_source(const E& a, const E& b) {
 }
 /// Whether two products of one type have the same operands.
 template <class E>
-bool same_operands(const E& a, const E& b) {
+[[gnu::always_inline]] inline bool same_operands(const E& a, const E& b) {
   return [&]<std::size_t... Nth>(std::index_sequence<Nth...>) {
     return ((same_source(std::get<Nth>(a.pairs).left, std::get<Nth>(b.pairs).left) &&
              same_source(std::get<Nth>(a.pairs).right, std::get<Nth>(b.pairs).right)) &&
             ...);
   }
   (std::make_index_sequence<E::terms>{});
+}
+[[noreturn, gnu::noinline]] inline void refuse_products(std::string_view name) {
+  throw std::invalid_argument("swiglu: evaluate: two products named \"" + std::string(name) +
+                              "\" have different operands");
+}
+/// Throws std::invalid_argument if two products of one name and type have different operands.
+template <class E>
+[[gnu::always_inline]] inline void check_same_product(const E& a, const E& b) {
+  if (!same_operands(a, b)) refuse_products(E::identity.view());
+}
+/// Product number P of an expression.
+template <std::size_t P, class E>
+[[gnu::always_inline]] inline const auto& product_of(const E& e) {
+  if constexpr (requires { E::identity; }) {
+    return e;
+  } else if constexpr (requires { e.arg; }) {
+    return product_of<P>(e.arg);
+  } else {
+    constexpr std::size_t child = [] {
+      std::size_t i = 0;
+      while (i + 1 < std::tuple_size_v<decltype(E::args)> && E::products_before(i + 1) <= P) ++i;
+      return i;
+    }();
+    return product_of<P - E::products_before(child)>(std::get<child>(e.args));
+  }
 }
 
 /// For each product of a list the number of the first one of the same name.
@@ -174,6 +201,22 @@ struct kernel_text {
   static constexpr std::size_t products = (E::products + ...), gates = (E::gates + ...);
   static constexpr std::size_t products_before(std::size_t i) { return sum_before<E::products...>(i); }
   static constexpr std::size_t gates_before(std::size_t i) { return sum_before<E::gates...>(i); }
+  /// The number of the expression that gate number g is in.
+  static constexpr std::size_t assignment_of_gate(std::size_t g) {
+    std::size_t i = 0;
+    while (i + 1 < sizeof...(E) && gates_before(i + 1) <= g) ++i;
+    return i;
+  }
+  /// Product number P of the kernel, given its assignments.
+  template <std::size_t P, class Assignments>
+  [[gnu::always_inline]] static const auto& nth_product(const Assignments& assigned) {
+    constexpr std::size_t i = [] {
+      std::size_t n = 0;
+      while (n + 1 < sizeof...(E) && products_before(n + 1) <= P) ++n;
+      return n;
+    }();
+    return product_of<P - products_before(i)>(std::get<i>(assigned).from);
+  }
   using product_list = decltype(std::tuple_cat(products_of(static_cast<const E*>(nullptr))...));
 };
 template <class... E, std::size_t... Nth>

@@ -67,7 +67,7 @@ struct product_node : node {
   }();
   std::tuple<Pairs...> pairs;
 
-  explicit product_node(Pairs... p) : pairs(p...) {
+  [[gnu::always_inline]] explicit product_node(const Pairs&... p) : pairs(p...) {
     ((void)sizeof(impl::product_depth<decltype(Pairs::left)::static_cols, decltype(Pairs::right)::static_rows>), ...);
     ((void)sizeof(impl::sum_rows<static_rows, decltype(Pairs::left)::static_rows>), ...);
     ((void)sizeof(impl::sum_columns<static_cols, decltype(Pairs::right)::static_cols>), ...);
@@ -86,7 +86,7 @@ struct product_node : node {
 namespace impl {
 
 template <name Name, class... Pairs>
-auto transposed(product_node<Name, Pairs...> e) {
+[[gnu::always_inline]] inline auto transposed(product_node<Name, Pairs...> e) {
   return std::apply(
       [](const Pairs&... p) {
         const auto swapped = [](const auto& pair) {

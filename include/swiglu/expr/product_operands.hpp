@@ -69,9 +69,8 @@ class product_operands {
       shape_.terms[Plan::group[P]] = {term_.data() + first, used_ - first};
       shape_.groups = std::max(shape_.groups, Plan::group[P] + 1);
       original_[Plan::group[P]] = &e;
-    } else if (!same_operands(*static_cast<const E*>(original_[Plan::group[P]]), e)) {
-      throw std::invalid_argument("swiglu: evaluate: two products named \"" + std::string(E::identity.view()) +
-                                  "\" have different operands");
+    } else {
+      check_same_product(*static_cast<const E*>(original_[Plan::group[P]]), e);
     }
   }
   template <class L, class R>

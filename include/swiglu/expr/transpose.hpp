@@ -48,32 +48,32 @@ template <gate_kind Kind, class Arg>
 auto transposed(gate_node<Kind, Arg> e);
 
 template <class View>
-transposed_leaf<view_leaf<View>> transposed(view_leaf<View> e) {
+[[gnu::always_inline]] inline transposed_leaf<view_leaf<View>> transposed(view_leaf<View> e) {
   return transposed_leaf<view_leaf<View>>(e);
 }
 template <class View>
-transposed_leaf<panel_leaf<View>> transposed(panel_leaf<View> e) {
+[[gnu::always_inline]] inline transposed_leaf<panel_leaf<View>> transposed(panel_leaf<View> e) {
   return transposed_leaf<panel_leaf<View>>(e);
 }
 template <class Leaf>
-Leaf transposed(transposed_leaf<Leaf> e) {
+[[gnu::always_inline]] inline Leaf transposed(transposed_leaf<Leaf> e) {
   return e.leaf;
 }
 template <real T>
-scalar_leaf<T> transposed(scalar_leaf<T> e) {
+[[gnu::always_inline]] inline scalar_leaf<T> transposed(scalar_leaf<T> e) {
   return e;
 }
 template <class View, bool Down>
-broadcast_leaf<View, !Down> transposed(broadcast_leaf<View, Down> e) {
+[[gnu::always_inline]] inline broadcast_leaf<View, !Down> transposed(broadcast_leaf<View, Down> e) {
   return broadcast_leaf<View, !Down>(e.source);
 }
 template <gate_kind Kind, class Arg>
-auto transposed(gate_node<Kind, Arg> e) {
+[[gnu::always_inline]] inline auto transposed(gate_node<Kind, Arg> e) {
   auto arg = transposed(e.arg);
   return gate_node<Kind, decltype(arg)>(arg);
 }
 template <class F, class... Args>
-auto transposed(map_node<F, Args...> e) {
+[[gnu::always_inline]] inline auto transposed(map_node<F, Args...> e) {
   return std::apply([&](const Args&... a) { return map_node<F, decltype(transposed(a))...>(e.f, transposed(a)...); },
                     e.args);
 }

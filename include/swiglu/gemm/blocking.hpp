@@ -56,19 +56,42 @@ struct blocking {
   std::size_t row_block;  ///< rows whose partial sums are kept between k blocks
 };
 
-/// The blocking for strips of `vectors` registers of T; the depth is cut evenly.
+/// Rows of a block, at most: a multiple of every tile and strip, so that no block starts inside one.
+inline constexpr std::size_t most_block_rows = 1920;
+/// Strips of a block whose partial sums are kept, at most.
+inline constexpr std::size_t most_kept_strips = 16;
+
+/// The deepest k block whose rows of the left operand stay in L1.
 template <real T>
-constexpr blocking choose_blocking(std::size_t depth, std::size_t strips, std::size_t vectors,
-                                   cache_sizes cache = default_caches) {
+constexpr std::size_t most_depth(std::size_t vectors, cache_sizes cache = default_caches) {
   constexpr std::size_t step = strip_columns<T>;
-  const std::size_t rows = tile_rows(vectors), strip_bytes = vectors * pack<T>::size * sizeof(T);
-  const std::size_t most_depth = std::max(cache.l1 / 4 * 3 / (rows * sizeof(T)) / step * step, step);
-  const std::size_t k =
-      round_up(ceil_div(std::max<std::size_t>(depth, 1), ceil_div(std::max<std::size_t>(depth, 1), most_depth)), step);
-  const std::size_t most_strips = std::max<std::size_t>(cache.l2 / 4 * 3 / (k * strip_bytes), 1);
-  const std::size_t j =
-      ceil_div(std::max<std::size_t>(strips, 1), ceil_div(std::max<std::size_t>(strips, 1), most_strips));
-  return {k, j, 1920};  // 1920: a multiple of every tile and strip, so that no block starts inside one
+  return std::max(cache.l1 / 4 * 3 / (tile_rows(vectors) * sizeof(T)) / step * step, step);
+}
+
+/// The blocking for strips of `vectors` registers of T; depth and strips are cut evenly. `keeps_sums`: partial sums
+/// wait between k blocks.
+template <real T>
+constexpr blocking choose_blocking(std::size_t depth, std::size_t strips, std::size_t vectors, bool keeps_sums = false,
+                                   cache_sizes cache = default_caches) {
+  const auto evenly = [](std::size_t n, std::size_t most) {
+    const std::size_t whole = std::max<std::size_t>(n, 1);
+    return ceil_div(whole, ceil_div(whole, most));
+  };
+  const std::size_t k = round_up(evenly(depth, most_depth<T>(vectors, cache)), strip_columns<T>);
+  const std::size_t strip_bytes = vectors * pack<T>::size * sizeof(T);
+  const std::size_t fit = std::max<std::size_t>(cache.l2 / 2 / (k * strip_bytes), 1);
+  return {k, evenly(strips, keeps_sums ? std::min(fit, most_kept_strips) : fit), most_block_rows};
+}
+
+/// Rows of strips (depth x strips) that a block of the right operand has at most: unlike the cut itself this never
+/// shrinks as the product grows, so that memory for the largest product serves all.
+template <real T>
+constexpr std::size_t right_block_bound(std::size_t depth, std::size_t strips, std::size_t vectors,
+                                        cache_sizes cache = default_caches) {
+  const std::size_t fit = cache.l2 / 2 / (vectors * pack<T>::size * sizeof(T));
+  const std::size_t all =
+      round_up(std::max<std::size_t>(depth, 1), strip_columns<T>) * std::max<std::size_t>(strips, 1);
+  return std::min(all, std::max(fit, most_depth<T>(vectors, cache)));
 }
 
 /// Whether a row-major right operand [depth, cols] is better copied into strips before `rows` rows are multiplied by

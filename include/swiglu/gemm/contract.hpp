@@ -19,6 +19,7 @@
 #include <swiglu/gemm/kernel_table.hpp>
 #include <swiglu/gemm/operand.hpp>
 #include <swiglu/gemm/pack.hpp>
+#include <swiglu/gemm/prefetch.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -39,7 +40,8 @@ template <real T>
 inline bool are_halves(const product_term<T>& a, const product_term<T>& b) {
   constexpr std::size_t half = pack<T>::size;
   return !a.left.transposed && !b.left.transposed && a.left.run == half && b.left.run == half &&
-         b.left.data == a.left.data + half && a.left.strip_stride == b.left.strip_stride && a.depth == b.depth;
+         a.left.data != nullptr && b.left.data == a.left.data + half && a.left.strip_stride == b.left.strip_stride &&
+         a.depth == b.depth;
 }
 
 /// Groups with equal left operands, accumulated side by side.
@@ -78,22 +80,25 @@ class contraction_plan {
     strip_cols_ = (single ? 2 : 1) * pack<T>::size;
     strips_ = ceil_div(c_.cols, strip_cols_);
     most_rows_ = tile_rows(widest);
-    blocking_ = choose_blocking<T>(depth_, ceil_div(strips_, parts), widest, cache);
-    blocking_.row_block = std::min(blocking_.row_block, round_up(std::max<std::size_t>(c_.rows, 1), most_rows_));
+    // Finished tiles pass through L1; only partial sums, or tiles that wait for another bundle, need room for all.
+    const bool one_pass = bundles_ == 1 && terms_ == 1 && depth_ <= most_depth<T>(widest, cache);
+    const std::size_t part = ceil_div(strips_, parts), rows = std::max<std::size_t>(c_.rows, 1);
+    blocking_ = choose_blocking<T>(depth_, part, widest, !one_pass, cache);
+    blocking_.row_block = std::min(blocking_.row_block, round_up(rows, most_rows_));
+    const std::size_t tiles =
+        one_pass ? most_rows_ : (blocking_.row_block + most_rows_) * std::min(part, most_kept_strips);
     for (std::size_t b = 0; b < bundles_; ++b) {
-      const std::size_t strip = bundle_[b].vectors * pack<T>::size * blocking_.strips;
+      const std::size_t width = bundle_[b].vectors * pack<T>::size;
       bundle_[b].right_offset = scratch_;
-      scratch_ += blocking_.depth * strip;
+      scratch_ += right_block_bound<T>(depth_, part, widest, cache) * width;
       bundle_[b].tile_offset = scratch_;
-      // Finished tiles pass through L1; only partial sums, or tiles that wait for another bundle, need room for all.
-      const bool one_pass = bundles_ == 1 && terms_ == 1 && depth_ <= blocking_.depth;
-      scratch_ +=
-          one_pass ? most_rows_ * bundle_[b].vectors * pack<T>::size : (blocking_.row_block + most_rows_) * strip;
+      scratch_ += tiles * width;
     }
     scratch_ = round_up(scratch_, alignment / sizeof(T));
+    far_ = c_.rows * c_.cols * sizeof(T) > cache_.l2 / 2;
   }
 
-  /// Elements of scratch memory that each thread needs, 64-byte aligned.
+  /// Elements of scratch memory that each thread needs, 64-byte aligned; grows with every extent.
   std::size_t scratch() const { return scratch_; }
   /// Strips of columns: the unit in which the work is divided among threads.
   std::size_t strips() const { return strips_; }
@@ -159,9 +164,37 @@ class contraction_plan {
     return first.run != 0 || !worth_packing<T>(c_.rows, s.depth, c_.cols, first.pitch, cache_);
   }
 
+  /// Packs row-major right operands row by row, across the strips: a row of the block is a stretch of memory that the
+  /// hardware prefetches and that lies on one page.
+  bool pack_rows_across(const bundle& b, const segment& s, std::size_t k, std::size_t depth, const block& at,
+                        T* to) const {
+    if (s.parts != 1 || at.strip_end * strip_cols_ > c_.cols) return false;
+    for (std::size_t g = 0; g < b.groups; ++g) {
+      const right_operand<T>& right = c_.terms[b.group[g]][s.term].right;
+      if (right.transposed || right.run != 0) return false;
+    }
+    constexpr std::size_t size = pack<T>::size, rows_ahead = 32;
+    const std::size_t width = b.vectors * size;
+    for (std::size_t g = 0; g < b.groups; ++g) {
+      const auto from = c_.terms[b.group[g]][s.term].right.at(k, at.strip * strip_cols_);
+      T* const column = to + g * b.vectors_of_group * size;
+      for (std::size_t i = 0; i < depth; ++i) {
+        const T *row = from.data + i * from.pitch, *ahead = row + rows_ahead * from.pitch;
+        T* out = column + i * width;
+        for (std::size_t j = at.strip; j < at.strip_end; ++j, out += depth * width)
+          for (std::size_t v = 0; v < b.vectors_of_group; ++v, row += size, ahead += size) {
+            prefetch<access::read>(ahead);
+            pack<T>::load(row).store(out + v * size);
+          }
+      }
+    }
+    return true;
+  }
+
   void pack_right(const bundle& b, const segment& s, std::size_t k, std::size_t depth, const block& at, T* to) const {
     constexpr std::size_t size = pack<T>::size;
     const std::size_t width = b.vectors * size;
+    if (pack_rows_across(b, s, k, depth, at, to)) return;
     for (std::size_t j = at.strip; j < at.strip_end; ++j, to += depth * width)
       for (std::size_t g = 0; g < b.groups; ++g)
         for (std::size_t v = 0; v < b.vectors_of_group; ++v) {
@@ -211,6 +244,7 @@ class contraction_plan {
       packed.strip = whole ? at.strip_end : at.strip_end - 1;
     }
     T* const right = scratch + b.right_offset;
+    prefetch_left(s, at.row, at.row_end, k, depth, 0, 1);
     if (packed.strip < packed.strip_end) pack_right(b, s, k, depth, packed, right);
 
     // A tile that is finished at once needs no memory of its own: every strip then uses the first one.
@@ -238,8 +272,11 @@ class contraction_plan {
             o.right_pitch = from.pitch;
           }
         }
+        if (accumulate) prefetch_tile(o.tile + rows * width, rows * width);
+        const product_tile<T> tile = finished(row, rows, j, at, scratch, keep);
+        if (epilogue != nullptr && far_) epilogue->prefetch(tile);
         kernel(o);
-        if (epilogue != nullptr) (*epilogue)(finished(row, rows, j, at, scratch, keep));
+        if (epilogue != nullptr) (*epilogue)(tile);
       }
     }
   }
@@ -265,18 +302,32 @@ class contraction_plan {
     return tile;
   }
 
-  /// Asks for the next row tile of the left operand in L2, a share of it with every strip of the current one: each jump
-  /// to the next strip of panels is an address that no hardware prefetcher foresees.
+  /// Asks for share `nth` of `of` of the row tile of the left operand that starts at `row`. The tile is asked for while
+  /// the one before it is computed: each jump to the next strip of panels, or to the next columns of a transposed
+  /// operand, is an address that no hardware prefetcher foresees.
   void prefetch_left(const segment& s, std::size_t row, std::size_t end, std::size_t k, std::size_t depth,
                      std::size_t nth, std::size_t of) const {
     constexpr std::size_t line = alignment / sizeof(T);
-    if (s.left.transposed) return;
     const std::size_t rows = next_tile(most_rows_, rows_left(row, end));
-    const std::size_t strips = ceil_div(depth, s.left.run);
-    for (std::size_t i = strips * nth / of; i < strips * (nth + 1) / of; ++i) {
-      const T* from = s.left.at(row, k + i * s.left.run);
-      for (std::size_t e = 0; e < rows * strip_columns<T>; e += line) __builtin_prefetch(from + e, 0, 2);
+    const auto share = [&](std::size_t n, std::size_t i) { return n * i / of; };
+    if (s.left.transposed) {
+      // Lines of a strip's row that the tile before has not touched already.
+      const std::size_t first = row % s.left.run, next = first == 0 ? 0 : round_up(first, line);
+      for (std::size_t c = next; c < first + rows; c += line)
+        for (std::size_t i = share(depth, nth); i < share(depth, nth + 1); ++i)
+          prefetch<access::read>(s.left.at(row - first + c, k + i));
+      return;
     }
+    const std::size_t strips = ceil_div(depth, s.left.run);
+    for (std::size_t i = share(strips, nth); i < share(strips, nth + 1); ++i) {
+      const T* from = s.left.at(row, k + i * s.left.run);
+      for (std::size_t e = 0; e < rows * strip_columns<T>; e += line) prefetch<access::read>(from + e);
+    }
+  }
+
+  /// The partial sums of the next tile.
+  static void prefetch_tile(const T* tile, std::size_t n) {
+    for (std::size_t e = 0; e < n; e += alignment / sizeof(T)) prefetch<access::write>(tile + e);
   }
 
   static constexpr std::size_t no_run = dynamic;
@@ -287,6 +338,7 @@ class contraction_plan {
   std::size_t bundles_ = 0, terms_ = 0, depth_ = 0, strips_ = 0, strip_cols_ = 0, most_rows_ = 0, row_run_ = no_run,
               scratch_ = 0;
   blocking blocking_{};
+  bool far_ = false;  // the destination is too large to wait in L2
 };
 
 }  // namespace SWIGLU_ABI

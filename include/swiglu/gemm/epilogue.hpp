@@ -21,18 +21,27 @@ struct product_tile {
   std::array<std::size_t, most_groups> pitch{};
 };
 
-/// A reference to any callable that takes a tile: lets the engine be compiled once for all epilogues.
+/// A reference to any callable that takes a tile: lets the engine be compiled once for all epilogues. Its `prefetch`,
+/// if it has one, asks for the memory that the call with the same tile will touch; nothing in that tile is computed
+/// yet.
 template <real T>
 class epilogue_ref {
  public:
   template <class F>
   explicit epilogue_ref(const F& f)
-      : object_(&f), call_([](const void* object, const product_tile<T>& t) { (*static_cast<const F*>(object))(t); }) {}
+      : object_(&f), call_([](const void* object, const product_tile<T>& t) { (*static_cast<const F*>(object))(t); }) {
+    if constexpr (requires(const product_tile<T>& t) { f.prefetch(t); })
+      prefetch_ = [](const void* object, const product_tile<T>& t) { static_cast<const F*>(object)->prefetch(t); };
+  }
   void operator()(const product_tile<T>& t) const { call_(object_, t); }
+  void prefetch(const product_tile<T>& t) const {
+    if (prefetch_ != nullptr) prefetch_(object_, t);
+  }
 
  private:
+  using function = void (*)(const void*, const product_tile<T>&);
   const void* object_;
-  void (*call_)(const void*, const product_tile<T>&);
+  function call_, prefetch_ = nullptr;
 };
 
 }  // namespace SWIGLU_ABI

@@ -14,6 +14,18 @@
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
+namespace impl {
+/// f<row, column>() for every register of a tile, row by row. Every index is a template argument: an array that g++
+/// once saw under a variable index stays in memory.
+template <std::size_t Rows, std::size_t Columns, class F>
+[[gnu::always_inline]] inline void each_register(const F& f) {
+  [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
+    (f.template operator()<Nth / Columns, Nth % Columns>(), ...);
+  }
+  (std::make_index_sequence<Rows * Columns>{});
+}
+}  // namespace impl
+
 /// What a micro-kernel reads and writes.
 template <real T>
 struct kernel_operands {
@@ -35,10 +47,10 @@ struct micro_kernel {
 
   [[gnu::noinline]] static void run(const kernel_operands<T>& o) {
     constexpr std::size_t width = Vectors * V::size, strip = strip_columns<T>;
-    // Every index is a template argument: an array that g++ once saw under a variable index stays in memory.
     V sum[Rows][Vectors];
-    each<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
-      sum[R][C] = o.accumulate ? V::load(o.tile + R * width + C * V::size) : V(T(0));
+    T* const tile = o.tile;  // a copy: a store of registers could change o, for all the compiler knows
+    impl::each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+      sum[R][C] = o.accumulate ? V::load(tile + R * width + C * V::size) : V(T(0));
     });
 
     std::size_t b = 0;
@@ -46,9 +58,9 @@ struct micro_kernel {
     const std::size_t pitch = o.right_pitch;
     const auto step = [&](const T* a) __attribute__((always_inline)) {
       V row[Vectors], x;
-      each<1, Vectors>([&]<std::size_t, std::size_t C>()
-                           __attribute__((always_inline)) { row[C] = V::load(right[C] + b); });
-      each<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+      impl::each_register<1, Vectors>([&]<std::size_t, std::size_t C>()
+                                          __attribute__((always_inline)) { row[C] = V::load(right[C] + b); });
+      impl::each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
         if constexpr (C == 0) x = V(a[Transposed ? R : R * strip]);
         sum[R][C] = fma(x, row[C], sum[R][C]);
       });
@@ -66,20 +78,13 @@ struct micro_kernel {
       }
     }
 
-    each<Rows, Vectors>([&]<std::size_t R, std::size_t C>()
-                            __attribute__((always_inline)) { sum[R][C].store(o.tile + R * width + C * V::size); });
+    impl::each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+      sum[R][C].store(tile + R * width + C * V::size);
+    });
   }
 
  private:
   using V = pack<T>;
-  /// f<row, column>() for every register of the tile, row by row.
-  template <std::size_t R, std::size_t C, class F>
-  [[gnu::always_inline]] static void each(const F& f) {
-    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
-      (f.template operator()<Nth / C, Nth % C>(), ...);
-    }
-    (std::make_index_sequence<R * C>{});
-  }
 };
 
 }  // namespace SWIGLU_ABI

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <swiglu/gemm/operand.hpp>
+#include <swiglu/gemm/prefetch.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -85,6 +86,8 @@ inline void pack_register_column(const right_operand<T>& from, std::size_t k, st
   }
   for (std::size_t i = 0; i < depth; i += size) {
     const auto block = from.at(k + i, column);
+    if (from.run == 0)  // the register column that comes next
+      for (std::size_t row = 0; row < size; ++row) prefetch<access::read>(block.data + (size + row) * block.pitch);
     impl::pack_transposed(block.data, block.pitch, std::min(size, depth - i), cols, to + i * to_pitch, to_pitch);
   }
 }

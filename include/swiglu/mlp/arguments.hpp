@@ -6,6 +6,7 @@
 // contradict does not compile; one that the values contradict throws shape_error.
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,10 +32,16 @@ struct shape_and_layer {
                 "numbers); gate and up are [hidden, intermediate], down is [intermediate, hidden]");
 };
 
-/// The weights with run-time extents: one type for every layer, so that layers share their kernels.
-template <class U>
-struct run_time_weights {
-  view<U, dynamic, dynamic> gate, up, down;
+/// The weights as the kernels take them: with run-time extents, so that layers share their kernels, or static ones.
+template <class U, std::size_t Hidden, std::size_t Intermediate>
+struct kernel_weights {
+  view<U, Hidden, Intermediate> gate, up;
+  view<U, Intermediate, Hidden> down;
+
+  template <class F>
+  void each(const F& f) const {
+    f(gate), f(up), f(down);
+  }
 };
 
 template <class G>
@@ -42,36 +49,33 @@ inline constexpr bool is_gradient_target = false;
 template <class G, bool Accumulate>
 inline constexpr bool is_gradient_target<gradient_target<G, Accumulate>> = true;
 
-/// A tensor or view as a matrix with run-time extents.
-template <class Activation>
-auto matrix_of(Activation& a) {
-  const auto v = [&] {
-    if constexpr (detail::is_tensor<std::remove_cv_t<Activation>>)
-      return a.view();
-    else
-      return a;
-  }();
-  using element = typename std::remove_const_t<decltype(v)>::element_type;
-  return view<element, dynamic, dynamic>(v.data(), extents<dynamic, dynamic>{v.rows(), v.cols()}, v.pitch());
+/// A tensor or view, its shape checked, as the matrix type `To`.
+template <class To, class M>
+[[gnu::always_inline]] inline To matrix_as(M& m) {
+  using from = std::remove_pointer_t<decltype(m.data())>;
+  static_assert(std::is_const_v<typename To::element_type> || !std::is_const_v<from>,
+                "swiglu: mlp: out, grad_x and the gradients have to be writable");
+  typename To::extents_type shape{};
+  if constexpr (To::extents_type::dynamic_rank == 2) shape = {m.rows(), m.cols()};
+  return To(m.data(), shape, m.pitch());
 }
 
 /// x, out, grad_out or grad_x: [rows, Hidden].
-template <std::size_t Hidden, class Activation>
-auto activation(std::string_view where, Activation& a, std::size_t rows) {
+template <class To, std::size_t Hidden, class Activation>
+[[gnu::always_inline]] inline To activation(std::string_view where, Activation& a, std::size_t rows) {
   (void)sizeof(columns_and_hidden<Activation::static_cols, Hidden>);
   check_extent(where, "columns", Hidden, a.cols());
   check_extent(where, "rows", rows, a.rows());
-  return matrix_of(a);
+  return matrix_as<To>(a);
 }
 
 /// A weight: [Rows, Columns].
-template <std::size_t Rows, std::size_t Columns, class M>
-auto parameter(std::string_view where, const M& p) {
+template <class To, std::size_t Rows, std::size_t Columns, class M>
+[[gnu::always_inline]] inline To parameter(std::string_view where, const M& p) {
   (void)sizeof(shape_and_layer<M::static_rows, M::static_cols, Rows, Columns>);
   check_extent(where, "rows", Rows, p.rows());
   check_extent(where, "columns", Columns, p.cols());
-  const auto m = matrix_of(p);
-  return view<const typename decltype(m)::value_type, dynamic, dynamic>(m);
+  return matrix_as<To>(p);
 }
 
 /// Rows of a tensor that a rank gets: all, or its share of them.
@@ -87,14 +91,22 @@ auto gradient(std::string_view where, M& g, std::size_t ranks) {
     (void)sizeof(shape_and_layer<M::static_rows, M::static_cols, Rows, Columns>);
   check_extent(where, "rows", rows_of(where, Rows, How, ranks), g.rows());
   check_extent(where, "columns", Columns, g.cols());
-  return staged_tensor<typename M::value_type>(matrix_of(g), How, ranks, Accumulate);
+  using T = typename M::value_type;
+  return staged_tensor<T>(matrix_as<view<T, dynamic, dynamic>>(g), How, ranks, Accumulate);
 }
 
-/// Throws std::invalid_argument if a result shares memory with an input that is read after it is written.
-template <class Activation, class Input>
-void refuse_overlap(std::string_view what, const Activation& result, const Input& input) {
+template <class Result, class Input>
+[[gnu::noinline]] void refuse_footprints(std::string_view what, const Result& result, const Input& input) {
   if (overlap(footprint_of(result), footprint_of(input)))
     throw std::invalid_argument("swiglu: " + std::string(what) + " overlap");
+}
+/// Throws std::invalid_argument if a result shares memory with an input that is read after it is written.
+template <class Result, class Input>
+[[gnu::always_inline]] inline void refuse_overlap(std::string_view what, const Result& result, const Input& input) {
+  // Most matrices are far apart, which is soon seen: small layers have no time to look closer.
+  const auto begin = [](const auto& m) { return reinterpret_cast<std::uintptr_t>(m.data()); };
+  const auto end = [&](const auto& m) { return begin(m) + m.rows() * m.pitch() * sizeof(*m.data()); };
+  if (begin(result) < end(input) && begin(input) < end(result)) refuse_footprints(what, result, input);
 }
 
 }  // namespace impl

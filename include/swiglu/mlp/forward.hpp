@@ -20,10 +20,21 @@ void forward_kernels(On on, const X& x, const W& w, fused_saved<T, SaveH>& s, fu
   evaluate(on, noalias(out) <<= product(h, w.down));
 }
 
-/// The same, an operation a kernel: %dot.12, %dot.13, %add_divide_fusion, %multiply_bitcast_fusion.1, %dot.15.
-template <class On, class X, class W, real T, class Out>
-void forward_kernels(On on, const X& x, const W& w, per_operation_saved<T>& s, per_operation_workspace<T>&,
+/// The same of a small layer, which keeps silu(h1) and the slope h3 silu'(h1) instead of h1 and h3.
+template <class On, class X, class W, real T, std::size_t Rows, std::size_t Cols, class Out>
+void forward_kernels(On on, const X& x, const W& w, small_saved<T, Rows, Cols>& s, small_workspace<T, Rows, Cols>&,
                      const Out& out) {
+  const auto gate = product<"h1">(x, w.gate);
+  const auto up = product<"h3">(x, w.up);
+  evaluate(on, noalias(s.silu.view()) <<= silu(gate), noalias(s.slope.view()) <<= up * silu_grad(gate),
+           noalias(s.h.view()) <<= silu(gate) * up);
+  evaluate(on, noalias(out) <<= product(s.h.view(), w.down));
+}
+
+/// The same, an operation a kernel: %dot.12, %dot.13, %add_divide_fusion, %multiply_bitcast_fusion.1, %dot.15.
+template <class On, class X, class W, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Out>
+void forward_kernels(On on, const X& x, const W& w, per_operation_saved<T, Rows, Cols>& s,
+                     per_operation_workspace<T, Rows, Hidden, Cols>&, const Out& out) {
   const auto h1 = s.h1.view(), h3 = s.h3.view(), s1 = s.sigmoid.view(), h = s.h.view();
   evaluate(on, noalias(h1) <<= product(x, w.gate));
   evaluate(on, noalias(h3) <<= product(x, w.up));

@@ -5,6 +5,7 @@
 // it runs (workspace, one serves every layer of a rank in turn), for each schedule.
 
 #include <cstddef>
+#include <utility>
 
 #include <swiglu/expr/scratch.hpp>
 #include <swiglu/mlp/params.hpp>
@@ -14,28 +15,47 @@
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
-/// A row-major matrix of at most `capacity` rows whose number of rows may change without allocating.
-template <real T>
+/// A row-major matrix of at most `capacity` rows whose number of rows may change without allocating. Its views have the
+/// extents Rows and Cols where those are static.
+template <real T, std::size_t Rows = dynamic, std::size_t Cols = dynamic>
 class row_major {
+  using matrix_extents = extents<dynamic, dynamic>;
+
  public:
   row_major() = default;
   row_major(std::size_t capacity, std::size_t cols, storage memory = storage::owned)
-      : memory_(memory == storage::none ? 0 : capacity * cols), capacity_(capacity), rows_(capacity), cols_(cols) {}
+      : memory_(memory == storage::none ? 0 : checked_product(capacity, cols)),
+        capacity_(capacity),
+        rows_(capacity),
+        cols_(cols) {}
+  row_major(row_major&& other) noexcept { *this = std::move(other); }
+  row_major& operator=(row_major&& other) noexcept {
+    memory_ = std::move(other.memory_);
+    capacity_ = std::exchange(other.capacity_, 0);
+    rows_ = std::exchange(other.rows_, 0);
+    cols_ = std::exchange(other.cols_, 0);
+    return *this;
+  }
+  std::size_t capacity() const { return capacity_; }
+  std::size_t rows() const { return rows_; }
   void set_rows(std::size_t rows) {
     if (rows > capacity_) throw shape_error("rows above the capacity", capacity_, rows);
     rows_ = rows;
   }
-  swiglu::view<T, dynamic, dynamic> view() { return {memory_.data(), extents<dynamic, dynamic>{rows_, cols_}}; }
-  swiglu::view<const T, dynamic, dynamic> view() const {
-    return {memory_.data(), extents<dynamic, dynamic>{rows_, cols_}};
-  }
+  swiglu::view<T, Rows, Cols> view() { return as<swiglu::view<T, Rows, Cols>>(rows_, cols_); }
+  swiglu::view<const T, Rows, Cols> view() const { return as<swiglu::view<const T, Rows, Cols>>(rows_, cols_); }
   /// The same memory as [cols, rows]: room for the transpose.
-  swiglu::view<T, dynamic, dynamic> transposed_view() {
-    return {memory_.data(), extents<dynamic, dynamic>{cols_, rows_}};
-  }
+  swiglu::view<T, Cols, Rows> transposed_view() { return as<swiglu::view<T, Cols, Rows>>(cols_, rows_); }
   std::size_t bytes() const { return memory_.size() * sizeof(T); }
 
  private:
+  template <class View>
+  View as(std::size_t rows, std::size_t cols) const {
+    if constexpr (Rows != dynamic && Cols != dynamic)
+      return View(memory_.data());
+    else
+      return View(memory_.data(), matrix_extents{rows, cols});
+  }
   buffer<T> memory_;
   std::size_t capacity_ = 0, rows_ = 0, cols_ = 0;
 };
@@ -76,6 +96,7 @@ struct fused_workspace {
     if (!SaveH) h.set_rows(tokens);
     g_h1_g_h3.set_rows(tokens);
   }
+  std::size_t capacity() const { return g_h1_g_h3.capacity(); }
   std::size_t bytes() const { return grad_out.bytes() + h.bytes() + g_h1_g_h3.bytes(); }
   auto g_h1() { return g_h1_g_h3.first(); }
   auto g_h3() { return g_h1_g_h3.second(); }
@@ -91,35 +112,69 @@ panel_view<const T, strip_columns<T>> h_panels(const fused_saved<T, SaveH>& s, c
   return SaveH ? s.h.view() : ws.h.view();
 }
 
-/// saved of schedule::xla: what the program keeps alive, [tokens, intermediate] row-major.
+/// Whether a layer of static shape is small: any of its contractions fits into the cache as a whole. Small layers keep
+/// their activations row-major, in static shapes, from which expr/direct.hpp makes kernels without packing or blocking.
 template <real T>
+constexpr bool is_small(std::size_t tokens, std::size_t hidden, std::size_t intermediate) {
+  if (tokens == dynamic || tokens == 0) return false;
+  // The largest is grad_x: g_h1, g_h3, gate, up.
+  return 2 * (tokens + hidden) * round_up(intermediate, pack<T>::size) * sizeof(T) <= default_caches.l2 / 2;
+}
+
+/// saved of the fused schedules of a small layer: what the epilogue of backward multiplies by, so that the exponential,
+/// which is not small beside the products here, is computed once; and h, which costs no more than to compute it again.
+/// Rows, Cols: tokens and the intermediate extent.
+template <real T, std::size_t Rows, std::size_t Cols>
+struct small_saved {
+  row_major<T, Rows, Cols> silu, slope, h;  // silu(h1), h3 silu'(h1), h
+
+  small_saved(std::size_t tokens, std::size_t intermediate, storage memory = storage::owned)
+      : silu(tokens, intermediate, memory), slope(tokens, intermediate, memory), h(tokens, intermediate, memory) {}
+  void set_tokens(std::size_t tokens) {
+    for (auto* m : {&silu, &slope, &h}) m->set_rows(tokens);
+  }
+  std::size_t tokens() const { return h.rows(); }
+  std::size_t capacity() const { return h.capacity(); }
+  std::size_t bytes() const { return 3 * h.bytes(); }
+};
+
+/// workspace of the fused schedules of a small layer.
+template <real T, std::size_t Rows, std::size_t Cols>
+struct small_workspace {
+  row_major<T, Rows, Cols> g_h1, g_h3;
+
+  small_workspace(std::size_t tokens, std::size_t, std::size_t intermediate, storage memory = storage::owned)
+      : g_h1(tokens, intermediate, memory), g_h3(tokens, intermediate, memory) {}
+  void set_tokens(std::size_t tokens) {
+    for (auto* m : {&g_h1, &g_h3}) m->set_rows(tokens);
+  }
+  std::size_t capacity() const { return g_h1.capacity(); }
+  std::size_t bytes() const { return 2 * g_h1.bytes(); }
+};
+
+/// saved of schedule::xla: what the program keeps alive, [tokens, intermediate] row-major.
+template <real T, std::size_t Rows = dynamic, std::size_t Cols = dynamic>
 struct per_operation_saved {
-  row_major<T> h1, h3, sigmoid, h;
+  row_major<T, Rows, Cols> h1, h3, sigmoid, h;
 
   per_operation_saved(std::size_t tokens, std::size_t intermediate, storage memory = storage::owned)
       : h1(tokens, intermediate, memory),
         h3(tokens, intermediate, memory),
         sigmoid(tokens, intermediate, memory),
-        h(tokens, intermediate, memory),
-        capacity_(tokens),
-        tokens_(tokens) {}
+        h(tokens, intermediate, memory) {}
   void set_tokens(std::size_t tokens) {
-    for (row_major<T>* m : {&h1, &h3, &sigmoid, &h}) m->set_rows(tokens);
-    tokens_ = tokens;
+    for (auto* m : {&h1, &h3, &sigmoid, &h}) m->set_rows(tokens);
   }
-  std::size_t tokens() const { return tokens_; }
-  std::size_t capacity() const { return capacity_; }
+  std::size_t tokens() const { return h.rows(); }
+  std::size_t capacity() const { return h.capacity(); }
   std::size_t bytes() const { return h1.bytes() + h3.bytes() + sigmoid.bytes() + h.bytes(); }
-
- private:
-  std::size_t capacity_, tokens_;
 };
 
 /// workspace of schedule::xla: every value of the backward pass, and the transposes that it materialises.
-template <real T>
+template <real T, std::size_t Rows = dynamic, std::size_t Hidden = dynamic, std::size_t Cols = dynamic>
 struct per_operation_workspace {
-  row_major<T> g_h, g_h1, g_h3, g_h1_transposed, g_h3_transposed;  // [tokens, intermediate]
-  row_major<T> grad_out_transposed, g_x_h1, g_x_h3;                // [tokens, hidden]
+  row_major<T, Rows, Cols> g_h, g_h1, g_h3, g_h1_transposed, g_h3_transposed;  // [tokens, intermediate]
+  row_major<T, Rows, Hidden> grad_out_transposed, g_x_h1, g_x_h3;              // [tokens, hidden]
 
   per_operation_workspace(std::size_t tokens, std::size_t hidden, std::size_t intermediate,
                           storage memory = storage::owned)
@@ -132,10 +187,10 @@ struct per_operation_workspace {
         g_x_h1(tokens, hidden, memory),
         g_x_h3(tokens, hidden, memory) {}
   void set_tokens(std::size_t tokens) {
-    for (row_major<T>* m :
-         {&g_h, &g_h1, &g_h3, &g_h1_transposed, &g_h3_transposed, &grad_out_transposed, &g_x_h1, &g_x_h3})
-      m->set_rows(tokens);
+    for (auto* m : {&g_h, &g_h1, &g_h3, &g_h1_transposed, &g_h3_transposed}) m->set_rows(tokens);
+    for (auto* m : {&grad_out_transposed, &g_x_h1, &g_x_h3}) m->set_rows(tokens);
   }
+  std::size_t capacity() const { return g_h.capacity(); }
   std::size_t bytes() const { return 5 * g_h.bytes() + 3 * g_x_h1.bytes(); }
 };
 

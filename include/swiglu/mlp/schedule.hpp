@@ -12,7 +12,7 @@ struct schedule {
   };
   kernels cut = kernels::fused;
   /// Keep h from forward (tokens x intermediate elements a layer), or compute it again in backward. Fused only:
-  /// per_operation always keeps it.
+  /// per_operation always keeps it, and so do small layers of static shape.
   bool save_h = true;
 
   /// The default, and the fastest.
