@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// The denominator of every figure: how many floating-point operations a second the core does when nothing but fused
+// The denominator of every figure: how many floating-point operations a second the cores do when nothing but fused
 // multiply-adds on registers is to be done, measured in the same process and at the same time as what is divided by it.
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cstddef>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <swiglu/simd.hpp>
 
@@ -40,13 +43,33 @@ template <class T, std::size_t Chains>
   return 2.0 * static_cast<double>(Chains * V::size * steps) / elapsed;
 }
 
-/// The best of several loops: one whose code happens to straddle a fetch boundary reads 5 % low. About 10 ms.
+/// The best of several loops on the calling thread: one whose code happens to straddle a fetch boundary reads 5 % low.
+/// About 10 ms.
 template <class T>
-double peak_flops() {
+double peak_of_thread() {
   double best = 0;
   for (int round = 0; round < 3; ++round)
     best = std::max({best, chains<T, 8>(60000), chains<T, 10>(50000), chains<T, 12>(40000), chains<T, 13>(40000)});
   return best;
+}
+
+/// The sum over `threads` threads that run at the same time.
+template <class T>
+double peak_flops(std::size_t threads = 1) {
+  if (threads == 1) return peak_of_thread<T>();
+  std::vector<double> each(threads);
+  {
+    std::barrier start(static_cast<std::ptrdiff_t>(threads));
+    std::vector<std::jthread> team;
+    for (double& own : each)
+      team.emplace_back([&] {
+        start.arrive_and_wait();
+        own = peak_of_thread<T>();
+      });
+  }
+  double sum = 0;
+  for (const double own : each) sum += own;
+  return sum;
 }
 
 }  // namespace bench

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// The layer as one writes it on a library of matrix products: nine products, and two elementwise passes that are fused
+// and vectorised by hand (they are ours, so that every peer has the best there is).
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include <swiglu/expr/evaluate.hpp>
+
+#include "../layer_case.hpp"
+
+namespace bench {
+
+/// A matrix in row-major memory, read as it is or transposed.
+struct factor {
+  const float* data;
+  std::size_t cols;  // of the memory
+  bool transposed = false;
+};
+
+/// Gemm::run(rows, cols, depth, a, b, beta, c): c [rows, cols] = a b + beta c, all row-major, c contiguous.
+template <class Gemm>
+class composite {
+  using matrix = swiglu::tensor<float, swiglu::dynamic, swiglu::dynamic>;
+
+ public:
+  explicit composite(shape s)
+      : s_(s),
+        x_(s.tokens, s.hidden),
+        grad_out_(s.tokens, s.hidden),
+        out_(s.tokens, s.hidden),
+        grad_x_(s.tokens, s.hidden),
+        gate_(s.hidden, s.intermediate),
+        up_(s.hidden, s.intermediate),
+        down_(s.intermediate, s.hidden),
+        g_gate_(s.hidden, s.intermediate),
+        g_up_(s.hidden, s.intermediate),
+        g_down_(s.intermediate, s.hidden),
+        h1_(s.tokens, s.intermediate),
+        h3_(s.tokens, s.intermediate),
+        h_(s.tokens, s.intermediate),
+        g_h_(s.tokens, s.intermediate),
+        g_h1_(s.tokens, s.intermediate),
+        g_h3_(s.tokens, s.intermediate) {
+    fill(x_.span(), 1, 1), fill(grad_out_.span(), 1, 2);
+    fill(gate_.span(), 0.03f, 3), fill(up_.span(), 0.03f, 4), fill(down_.span(), 0.03f, 5);
+  }
+
+  void forward() {
+    const auto [t, h, i] = s_;
+    Gemm::run(t, i, h, as_is(x_), as_is(gate_), 0, h1_.data());
+    Gemm::run(t, i, h, as_is(x_), as_is(up_), 0, h3_.data());
+    evaluate(on(), noalias(h_) <<= silu(h1_) * h3_);
+    Gemm::run(t, h, i, as_is(h_), as_is(down_), 0, out_.data());
+  }
+  void backward() {
+    const auto [t, h, i] = s_;
+    Gemm::run(t, i, h, as_is(grad_out_), transposed(down_), 0, g_h_.data());
+    evaluate(on(), noalias(g_h1_) <<= g_h_ * (h3_ * silu_grad(h1_)), noalias(g_h3_) <<= g_h_ * silu(h1_));
+    Gemm::run(t, h, i, as_is(g_h1_), transposed(gate_), 0, grad_x_.data());
+    Gemm::run(t, h, i, as_is(g_h3_), transposed(up_), 1, grad_x_.data());
+    Gemm::run(h, i, t, transposed(x_), as_is(g_h1_), 0, g_gate_.data());
+    Gemm::run(h, i, t, transposed(x_), as_is(g_h3_), 0, g_up_.data());
+    Gemm::run(i, h, t, transposed(h_), as_is(grad_out_), 0, g_down_.data());
+  }
+  std::size_t saved_bytes() const { return (h1_.size() + h3_.size() + h_.size()) * sizeof(float); }
+  std::size_t bytes() const { return (g_h_.size() + g_h1_.size() + g_h3_.size()) * sizeof(float); }
+
+ private:
+  static factor as_is(const matrix& m) { return {m.data(), m.cols(), false}; }
+  static factor transposed(const matrix& m) { return {m.data(), m.cols(), true}; }
+  swiglu::resources<float, swiglu::serial> on() { return {memory_, threads_}; }
+
+  shape s_;
+  matrix x_, grad_out_, out_, grad_x_, gate_, up_, down_, g_gate_, g_up_, g_down_, h1_, h3_, h_, g_h_, g_h1_, g_h3_;
+  swiglu::scratch<float> memory_;
+  swiglu::serial threads_;
+};
+
+/// The whole program of a peer. Gemm::set_threads(n) comes before everything else.
+template <class Gemm>
+int peer_main(const char* variant, int argc, char** argv) {
+  for (const shape s : shapes)
+    for (const std::size_t threads : {1, 2}) {
+      if (threads == 2 && !(s.tokens == 512 && s.hidden == 1024)) continue;
+      add(variant, s, threads, [=] {
+        Gemm::set_threads(static_cast<int>(threads));
+        return std::make_unique<composite<Gemm>>(s);
+      });
+    }
+  return run_all(argc, argv);
+}
+
+}  // namespace bench
