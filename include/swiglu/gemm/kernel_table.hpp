@@ -4,6 +4,7 @@
 // Which micro-kernel computes a tile, chosen at run time. A product of few groups refers only to the kernels it can
 // need, so that the others are not even compiled.
 
+#include <algorithm>
 #include <cstddef>
 
 #include <swiglu/gemm/blocking.hpp>
@@ -23,7 +24,8 @@ namespace impl {
 
 template <real T, std::size_t Vectors, bool Transposed>
 kernel_function<T> kernel_of_rows(std::size_t rows) {
-  constexpr std::size_t most = tile_rows(Vectors);
+  // The rows of a transposed left operand are columns of one strip.
+  constexpr std::size_t most = Transposed ? std::min(tile_rows(Vectors), strip_columns<T>) : tile_rows(Vectors);
   if constexpr (most >= 12)
     if (rows == 12) return micro_kernel<T, 12, Vectors, Transposed>::run;
   if constexpr (most >= 8)
