@@ -82,7 +82,9 @@ struct pack_group {
   [[gnu::always_inline]] static pack_group each(const F& f, const G&... of) {
     pack_group result;
     [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
-      const auto one = [&]<std::size_t I>() __attribute__((always_inline)) { result.part[I] = f(of.part[I]...); };
+      const auto one = [&]<std::size_t Part>() __attribute__((always_inline)) {
+        result.part[Part] = f(of.part[Part]...);
+      };
       (one.template operator()<Nth>(), ...);
     }
     (std::make_index_sequence<N>{});

@@ -53,8 +53,8 @@ template <bool Accumulate, bool NoAlias, class X>
   using U = std::remove_cvref_t<X>;
   (void)sizeof(outlives_the_assignment<X>);
   if constexpr (is_marked<U>) {
-    return []<class V, bool A, bool N>(marked_destination<V, A, N> m) __attribute__((always_inline)) {
-      return marked_destination < V, A || Accumulate, N || NoAlias > {m.to};
+    return []<class V, bool Adds, bool Alone>(marked_destination<V, Adds, Alone> m) __attribute__((always_inline)) {
+      return marked_destination < V, Adds || Accumulate, Alone || NoAlias > {m.to};
     }
     (x);
   } else if constexpr (is_owner<U>) {

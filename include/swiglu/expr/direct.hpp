@@ -104,8 +104,8 @@ class direct_kernel {
   }
   template <std::size_t G>
   using product = typename std::tuple_element_t<first_of(G), list>::type;
-  template <std::size_t G, std::size_t I>
-  using layout = std::tuple_element_t<I, typename direct_terms<product<G>>::layouts>;
+  template <std::size_t G, std::size_t Term>
+  using layout = std::tuple_element_t<Term, typename direct_terms<product<G>>::layouts>;
   template <std::size_t... G>
   static constexpr std::size_t count_terms(std::index_sequence<G...>) {
     return std::max({product<G>::terms...});
@@ -170,26 +170,26 @@ class direct_kernel {
   template <std::size_t P, class E>
   [[gnu::always_inline]] void add(const E& e, T*& memory) {
     if constexpr (Plan::first_product[P] == P) {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (add_term<Plan::group[P], I>(std::get<I>(e.pairs), memory), ...);
+      [&]<std::size_t... Term>(std::index_sequence<Term...>) {
+        (add_term<Plan::group[P], Term>(std::get<Term>(e.pairs), memory), ...);
       }
       (std::make_index_sequence<E::terms>{});
     } else {
       check_same_product(Plan::template nth_product<Plan::first_product[P]>(assigned_), e);
     }
   }
-  template <std::size_t G, std::size_t I, class Pair>
+  template <std::size_t G, std::size_t Term, class Pair>
   [[gnu::always_inline]] void add_term(const Pair& pair, T*& memory) {
-    using L = layout<G, I>;
+    using L = layout<G, Term>;
     const auto left = matrix_of_leaf(pair.left), right = matrix_of_leaf(pair.right);
-    depth_[G][I] = L::depth;
-    left_[G][I] = left.data();
+    depth_[G][Term] = L::depth;
+    left_[G][Term] = left.data();
     if (left.pitch() != L::left::cols) {
       for (std::size_t r = 0; r < L::left::rows; ++r)
         std::copy_n(left.data() + r * left.pitch(), L::left::cols, memory + r * L::left::cols);
-      left_[G][I] = std::exchange(memory, memory + L::left_elements);
+      left_[G][Term] = std::exchange(memory, memory + L::left_elements);
     }
-    right_[G][I] = right.data();
+    right_[G][Term] = right.data();
     if (L::packed) {
       const right_operand<T> from{right.data(), right.pitch(), 0, L::right::transposed};
       for (std::size_t c = 0; c < L::cols; c += size)
@@ -200,7 +200,7 @@ class direct_kernel {
     } else {
       return;
     }
-    right_[G][I] = std::exchange(memory, memory + L::right_elements);
+    right_[G][Term] = std::exchange(memory, memory + L::right_elements);
   }
   template <class View>
   static const View& matrix_of_leaf(const view_leaf<View>& e) {
@@ -290,24 +290,24 @@ class direct_kernel {
   [[gnu::always_inline]] void add_terms(V (&sum)[Rows][groups * Vectors], std::size_t row, std::size_t col,
                                         std::index_sequence<G...>) const {
     constexpr std::size_t first = std::min({G...});
-    [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
-      (add_term_of<Rows, Vectors, I>(sum, row, col, std::index_sequence<G...>{}), ...);
+    [&]<std::size_t... Term>(std::index_sequence<Term...>) __attribute__((always_inline)) {
+      (add_term_of<Rows, Vectors, Term>(sum, row, col, std::index_sequence<G...>{}), ...);
     }
     (std::make_index_sequence<product<first>::terms>{});
   }
-  template <std::size_t Rows, std::size_t Vectors, std::size_t I, std::size_t... G>
+  template <std::size_t Rows, std::size_t Vectors, std::size_t Term, std::size_t... G>
   [[gnu::always_inline]] void add_term_of(V (&sum)[Rows][groups * Vectors], std::size_t row, std::size_t col,
                                           std::index_sequence<G...>) const {
     constexpr std::size_t first = std::min({G...}), n = sizeof...(G) * Vectors;
-    using L = layout<first, I>;
-    const T* a = left_[first][I] + row * L::left_row;
+    using L = layout<first, Term>;
+    const T* a = left_[first][Term] + row * L::left_row;
     // A constant number of steps would be unrolled until the accumulators spill.
-    for (std::size_t k = 0, depth = depth_[first][I]; k < depth; ++k, a += L::left_step) {
+    for (std::size_t k = 0, depth = depth_[first][Term]; k < depth; ++k, a += L::left_step) {
       V right[n], x;
       std::size_t v = 0;
       const auto load = [&]<std::size_t Group>() __attribute__((always_inline)) {
-        using R = layout<Group, I>;
-        const T* b = right_[Group][I] + col / size * R::right_column + k * R::right_step;
+        using R = layout<Group, Term>;
+        const T* b = right_[Group][Term] + col / size * R::right_column + k * R::right_step;
         each_register<1, Vectors>([&]<std::size_t, std::size_t C>() __attribute__((always_inline)) {
           right[v++] = V::load(b + C * R::right_column);
         });

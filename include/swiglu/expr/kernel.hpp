@@ -188,13 +188,13 @@ struct tile_writer {
     std::apply([&](const auto&... a) { write_tile<Plan, false>(tile, a...); }, assigned);
   }
   void prefetch(const product_tile<T>& tile) const {
-    const auto ask = [&]<access A>(const auto& m, std::integral_constant<access, A>) {
+    const auto ask = [&]<access Access>(const auto& m, std::integral_constant<access, Access>) {
       for (std::size_t r = tile.row; r < tile.row + tile.rows; ++r)
         for (std::size_t c = tile.col; c < tile.col + tile.cols; c += alignment / sizeof(T)) {
           if constexpr (is_panel_view<std::remove_cvref_t<decltype(m)>>)
-            swiglu::prefetch<A>(m.at(r, c));
+            swiglu::prefetch<Access>(m.at(r, c));
           else
-            swiglu::prefetch<A>(m.data() + r * m.pitch() + c);
+            swiglu::prefetch<Access>(m.data() + r * m.pitch() + c);
         }
     };
     constexpr std::integral_constant<access, access::read> read;

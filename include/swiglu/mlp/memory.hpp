@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <swiglu/expr/scratch.hpp>
+#include <swiglu/gemm/blocking.hpp>
 #include <swiglu/mlp/params.hpp>
 #include <swiglu/mlp/schedule.hpp>
 #include <swiglu/panels.hpp>
