@@ -53,7 +53,7 @@ class mlp {
   static constexpr std::size_t Rows = small ? D.tokens : dynamic, Hidden = small ? hidden : dynamic,
                                Cols = small ? intermediate : dynamic;
   using fused_memory = std::conditional_t<small, small_saved<T, Rows, Cols>, fused_saved<T, S.save_h>>;
-  using fused_scratch = std::conditional_t<small, small_workspace<T, Rows, Cols>, fused_workspace<T, S.save_h>>;
+  using fused_scratch = std::conditional_t<small, small_workspace<T, Rows, Hidden, Cols>, fused_workspace<T, S.save_h>>;
   using saved_memory = std::conditional_t<fused, fused_memory, per_operation_saved<T, Rows, Cols>>;
   using workspace_memory = std::conditional_t<fused, fused_scratch, per_operation_workspace<T, Rows, Hidden, Cols>>;
   using matrix = view<T, dynamic, dynamic>;
@@ -114,7 +114,7 @@ class mlp {
         backward_kernels_of_x(on(), activation, w, s, ws, activation);
       else
         backward_kernels_of_x(on(), activation, w, s, ws);
-      backward_kernels_of_w(on(), activation, activation, s, ws, by_column, by_column, by_row);
+      backward_kernels_of_w(on(), activation, s, ws, by_column, by_column, by_row);
     }
 
     X threads_;
@@ -278,9 +278,9 @@ class mlp {
       // A staged gradient is overwritten here and accumulated when it is delivered.
       if constexpr (Accumulate)
         if (!g[0].staged())
-          return backward_kernels_of_w(ws.on(), grad_out, x, s, ws, swiglu::accumulate(gate), swiglu::accumulate(up),
+          return backward_kernels_of_w(ws.on(), x, s, ws, swiglu::accumulate(gate), swiglu::accumulate(up),
                                        swiglu::accumulate(down));
-      backward_kernels_of_w(ws.on(), grad_out, x, s, ws, gate, up, down);
+      backward_kernels_of_w(ws.on(), x, s, ws, gate, up, down);
     };
     const auto reduce_weights = [&] {
       if (!g[0].reduced()) return;

@@ -120,8 +120,7 @@ class extents {
     for (std::size_t j = 0; j < i; ++j) n += static_extents[j] == dynamic;
     return n;
   }
-  [[no_unique_address]] std::array<std::size_t, dynamic_rank>
-      values_{};  // only the dynamic ones: a static shape costs nothing at run time
+  std::array<std::size_t, dynamic_rank> values_{};  // only the dynamic ones: the others are constants
 };
 
 }  // namespace swiglu

@@ -140,6 +140,21 @@ TEST_CASE("different left operands of one type, and a single element") {
   CHECK(r(0, 0) == 15);
 }
 
+TEST_CASE("sums of different lengths in one kernel") {
+  tensor<float, 5, 9> x, y;
+  tensor<float, 9, 20> w, v;
+  tensor<float, 5, 20> a, b, c, d;
+  test::fill(x, 1), test::fill(y, 2), test::fill(w, 3), test::fill(v, 4);
+  evaluate(c <<= product(x, w) + product(y, v));
+  evaluate(d <<= product(x, w));
+  evaluate(a <<= product(x, w) + product(y, v), b <<= product<"p">(x, w));
+  CHECK(same_bits(a, c));
+  CHECK(same_bits(b, d));
+  evaluate(b <<= product<"p">(x, w), a <<= product(x, w) + product(y, v));
+  CHECK(same_bits(a, c));
+  CHECK(same_bits(b, d));
+}
+
 TEST_CASE("one name for different operands") {
   tensor<float, 4, 4> x, y, w, a, b;
   CHECK_THROWS_WITH_AS(evaluate(a <<= product<"p">(x, w), b <<= product<"p">(y, w)),

@@ -110,6 +110,22 @@ TEST_CASE_TEMPLATE("out may be x's memory, grad_x may be grad_out's", S, fused, 
   }
 }
 
+TEST_CASE_TEMPLATE("the same in a small layer of static shape", S, fused, recompute, xla) {
+  using layer = typename S::template layer<dims{.hidden = 17, .intermediate = 33, .tokens = 8}>;
+  const test::batch_of<layer> b(8);
+  test::results_of<layer> apart(8), shared(8);
+  typename layer::saved s;
+  typename layer::workspace ws;
+  test::step_into<layer>(b, s, ws, apart);
+  auto memory = b;
+  layer::forward(memory.x, b.w, s, ws, memory.x);
+  CHECK(same_bits(memory.x, apart.out));
+  layer::forward(b.x, b.w, s, ws, shared.out);
+  layer::backward(memory.grad_out, b.x, b.w, s, ws, memory.grad_out, shared.grad);
+  shared.grad_x = memory.grad_out;
+  CHECK(same_bits(shared, apart));
+}
+
 TEST_CASE_TEMPLATE("a result in a weight is refused", S, fused, recompute, xla) {
   using layer = typename S::template layer<even>;
   setting<layer> t;

@@ -72,8 +72,10 @@ class [[nodiscard]] thread_request {
 /// One rank's end of an axis of thread ranks; satisfies every refinement. It belongs to one thread at a time: a call
 /// made while another is in progress, or between a request and its wait(), throws std::logic_error. Only abort() may be
 /// called from any thread. A rank that is waiting is taken to be at work all the same if its end of the other axis was
-/// last used, or made, by another thread. Destroying it tells the peers that this rank has departed; nothing is
-/// communicated. No call allocates, except that the first bundles of more than 16 buffers make room for their like.
+/// last used, or made, by another thread: who gives the two ends of a rank to two threads makes each in its own, or
+/// else may be taken for deadlocked before the second one calls. Destroying it tells the peers that this rank has
+/// departed; nothing is communicated. No call allocates, except that the first bundles of more than 16 buffers make
+/// room for their like.
 ///
 /// Every collective throws, besides the errors of communicator.hpp: std::invalid_argument for wrong sizes and for
 /// buffers that overlap, on this rank or with another's.

@@ -233,13 +233,15 @@ class direct_kernel {
     V sum[Rows][groups * Vectors];
     each_register<Rows, groups * Vectors>([&]<std::size_t R, std::size_t C>()
                                               __attribute__((always_inline)) { sum[R][C] = V(T(0)); });
-    if (groups == 1 || (shared_types && shared_))
+    const auto apart = [&]<std::size_t... G>(std::index_sequence<G...>) __attribute__((always_inline)) {
+      (add_terms<Rows, Vectors>(sum, row, col, std::index_sequence<G>{}), ...);
+    };
+    if constexpr (!shared_types)
+      apart(all);
+    else if (shared_)
       add_terms<Rows, Vectors>(sum, row, col, all);
     else
-      [&]<std::size_t... G>(std::index_sequence<G...>) __attribute__((always_inline)) {
-        (add_terms<Rows, Vectors>(sum, row, col, std::index_sequence<G>{}), ...);
-      }
-    (all);
+      apart(all);
     // A copy of the assignments: the compiler cannot know that storing a register does not change those of the kernel.
     const std::tuple<Assigned...> assigned = assigned_;
     constexpr std::size_t at_once = registers_at_once<Plan>, whole = Rows / at_once, rest = Rows % at_once;

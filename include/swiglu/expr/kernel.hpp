@@ -170,13 +170,13 @@ void write_tile(const product_tile<T> tile, const Assigned... assigned) {
 /// Calls f for every matrix that e reads element by element where it writes.
 template <class E, class F>
 void each_source(const E& e, const F& f) {
-  if constexpr (
-      requires { e.source.at(0, 0); } || requires { e.source.pitch(); })
-    f(e.source);
-  else if constexpr (requires { e.arg; })
+  if constexpr (is_matrix_leaf<E>) {
+    if constexpr (requires { e.source; }) f(e.source);
+  } else if constexpr (requires { e.arg; }) {
     each_source(e.arg, f);
-  else if constexpr (requires { e.args; })
+  } else if constexpr (requires { e.args; }) {
     std::apply([&](const auto&... a) { (each_source(a, f), ...); }, e.args);
+  }
 }
 
 /// The assignments of a kernel as the epilogue of its contraction.
@@ -190,7 +190,7 @@ struct tile_writer {
   void prefetch(const product_tile<T>& tile) const {
     const auto ask = [&]<access Access>(const auto& m, std::integral_constant<access, Access>) {
       for (std::size_t r = tile.row; r < tile.row + tile.rows; ++r)
-        for (std::size_t c = tile.col; c < tile.col + tile.cols; c += alignment / sizeof(T)) {
+        for (std::size_t c = tile.col; c < tile.col + tile.cols; c += pack<T>::size) {
           if constexpr (is_panel_view<std::remove_cvref_t<decltype(m)>>)
             swiglu::prefetch<Access>(m.at(r, c));
           else

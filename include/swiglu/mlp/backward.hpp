@@ -32,8 +32,8 @@ void backward_kernels_of_x(On on, const G& grad_out, const W& w, const fused_sav
 
 /// The weight gradients. Apart from the copy of x into panels nothing is packed: the activations are panels. The
 /// destinations say whether they are overwritten or accumulated.
-template <class On, class G, class X, real T, bool SaveH, class Gate, class Up, class Down>
-void backward_kernels_of_w(On on, const G&, const X& x, const fused_saved<T, SaveH>& s, fused_workspace<T, SaveH>& ws,
+template <class On, class X, real T, bool SaveH, class Gate, class Up, class Down>
+void backward_kernels_of_w(On on, const X& x, const fused_saved<T, SaveH>& s, fused_workspace<T, SaveH>& ws,
                            const Gate& gate, const Up& up, const Down& down) {
   evaluate(on, noalias(gate) <<= product<"g_gate">(transpose(x), ws.g_h1()),
            noalias(up) <<= product<"g_up">(transpose(x), ws.g_h3()));
@@ -41,20 +41,23 @@ void backward_kernels_of_w(On on, const G&, const X& x, const fused_saved<T, Sav
 }
 
 /// The same of a small layer.
-template <class On, class G, class W, real T, std::size_t Rows, std::size_t Cols, class GradX>
+template <class On, class G, class W, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class GradX>
 void backward_kernels_of_x(On on, const G& grad_out, const W& w, const small_saved<T, Rows, Cols>& s,
-                           small_workspace<T, Rows, Cols>& ws, const GradX& grad_x) {
-  const auto g_h = product<"g_h">(grad_out, transpose(w.down));
+                           small_workspace<T, Rows, Hidden, Cols>& ws, const GradX& grad_x) {
+  evaluate(on, noalias(ws.grad_out.view()) <<= grad_out);
+  const auto g_h = product<"g_h">(ws.grad_out.view(), transpose(w.down));
   const auto g_h1 = ws.g_h1.view(), g_h3 = ws.g_h3.view();
   evaluate(on, noalias(g_h1) <<= g_h * s.slope.view(), noalias(g_h3) <<= g_h * s.silu.view());
   evaluate(on, noalias(grad_x) <<= product(g_h1, transpose(w.gate)) + product(g_h3, transpose(w.up)));
 }
-template <class On, class G, class X, real T, std::size_t Rows, std::size_t Cols, class Gate, class Up, class Down>
-void backward_kernels_of_w(On on, const G& grad_out, const X& x, const small_saved<T, Rows, Cols>& s,
-                           small_workspace<T, Rows, Cols>& ws, const Gate& gate, const Up& up, const Down& down) {
+template <class On, class X, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Gate, class Up,
+          class Down>
+void backward_kernels_of_w(On on, const X& x, const small_saved<T, Rows, Cols>& s,
+                           small_workspace<T, Rows, Hidden, Cols>& ws, const Gate& gate, const Up& up,
+                           const Down& down) {
   evaluate(on, noalias(gate) <<= product<"g_gate">(transpose(x), ws.g_h1.view()),
            noalias(up) <<= product<"g_up">(transpose(x), ws.g_h3.view()));
-  evaluate(on, noalias(down) <<= product(transpose(s.h.view()), grad_out));
+  evaluate(on, noalias(down) <<= product(transpose(s.h.view()), ws.grad_out.view()));
 }
 
 /// The same, an operation a kernel, in the order of the program: %copy_bitcast_fusion, %dot.16, %add_bitcast_fusion,
@@ -80,9 +83,9 @@ void backward_kernels_of_x(On on, const G& grad_out, const W& w, const per_opera
 }
 
 /// %dot.27, %dot.28, %dot.29.
-template <class On, class G, class X, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Gate,
-          class Up, class Down>
-void backward_kernels_of_w(On on, const G&, const X& x, const per_operation_saved<T, Rows, Cols>& s,
+template <class On, class X, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Gate, class Up,
+          class Down>
+void backward_kernels_of_w(On on, const X& x, const per_operation_saved<T, Rows, Cols>& s,
                            per_operation_workspace<T, Rows, Hidden, Cols>& ws, const Gate& gate, const Up& up,
                            const Down& down) {
   evaluate(on, noalias(gate) <<= product(transpose(x), transpose(ws.g_h1_transposed.transposed_view())));

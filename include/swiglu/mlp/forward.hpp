@@ -21,9 +21,9 @@ void forward_kernels(On on, const X& x, const W& w, fused_saved<T, SaveH>& s, fu
 }
 
 /// The same of a small layer, which keeps silu(h1) and the slope h3 silu'(h1) instead of h1 and h3.
-template <class On, class X, class W, real T, std::size_t Rows, std::size_t Cols, class Out>
-void forward_kernels(On on, const X& x, const W& w, small_saved<T, Rows, Cols>& s, small_workspace<T, Rows, Cols>&,
-                     const Out& out) {
+template <class On, class X, class W, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Out>
+void forward_kernels(On on, const X& x, const W& w, small_saved<T, Rows, Cols>& s,
+                     small_workspace<T, Rows, Hidden, Cols>&, const Out& out) {
   const auto gate = product<"h1">(x, w.gate);
   const auto up = product<"h3">(x, w.up);
   evaluate(on, noalias(s.silu.view()) <<= silu(gate), noalias(s.slope.view()) <<= up * silu_grad(gate),

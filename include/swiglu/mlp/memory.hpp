@@ -4,6 +4,7 @@
 // What a layer keeps between forward and backward (saved, one per layer and micro-batch) and what it needs only while
 // it runs (workspace, one serves every layer of a rank in turn), for each schedule.
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -113,13 +114,16 @@ panel_view<const T, strip_columns<T>> h_panels(const fused_saved<T, SaveH>& s, c
   return SaveH ? s.h.view() : ws.h.view();
 }
 
-/// Whether a layer of static shape is small: any of its contractions fits into the cache as a whole. Small layers keep
-/// their activations row-major, in static shapes, from which expr/direct.hpp makes kernels without packing or blocking.
+/// Whether a layer of static shape is small: the operands of each of its contractions fit into half of L2. Small layers
+/// keep their activations row-major, in static shapes, from which expr/direct.hpp makes kernels without packing or
+/// blocking.
 template <real T>
 constexpr bool is_small(std::size_t tokens, std::size_t hidden, std::size_t intermediate) {
   if (tokens == dynamic || tokens == 0) return false;
-  // The largest is grad_x: g_h1, g_h3, gate, up.
-  return 2 * (tokens + hidden) * round_up(intermediate, pack<T>::size) * sizeof(T) <= default_caches.l2 / 2;
+  // Each contraction reads at most two pairs of these; the most per matrix, padding included.
+  const auto padded = [](std::size_t n) { return round_up(n, pack<T>::size); };
+  const std::size_t t = padded(tokens), h = padded(hidden), i = padded(intermediate);
+  return 2 * std::max({t * h + h * i, t * i + h * i, t * h + t * i}) * sizeof(T) <= default_caches.l2 / 2;
 }
 
 /// saved of the fused schedules of a small layer: what the epilogue of backward multiplies by, so that the exponential,
@@ -139,18 +143,21 @@ struct small_saved {
   std::size_t bytes() const { return 3 * h.bytes(); }
 };
 
-/// workspace of the fused schedules of a small layer.
-template <real T, std::size_t Rows, std::size_t Cols>
+/// workspace of the fused schedules of a small layer. grad_out is copied, like that of every layer, because grad_x may
+/// be its memory.
+template <real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols>
 struct small_workspace {
+  row_major<T, Rows, Hidden> grad_out;
   row_major<T, Rows, Cols> g_h1, g_h3;
 
-  small_workspace(std::size_t tokens, std::size_t, std::size_t intermediate, storage memory = storage::owned)
-      : g_h1(tokens, intermediate, memory), g_h3(tokens, intermediate, memory) {}
+  small_workspace(std::size_t tokens, std::size_t hidden, std::size_t intermediate, storage memory = storage::owned)
+      : grad_out(tokens, hidden, memory), g_h1(tokens, intermediate, memory), g_h3(tokens, intermediate, memory) {}
   void set_tokens(std::size_t tokens) {
+    grad_out.set_rows(tokens);
     for (auto* m : {&g_h1, &g_h3}) m->set_rows(tokens);
   }
   std::size_t capacity() const { return g_h1.capacity(); }
-  std::size_t bytes() const { return 2 * g_h1.bytes(); }
+  std::size_t bytes() const { return grad_out.bytes() + 2 * g_h1.bytes(); }
 };
 
 /// saved of schedule::xla: what the program keeps alive, [tokens, intermediate] row-major.

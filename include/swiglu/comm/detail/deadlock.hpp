@@ -5,10 +5,11 @@
 // soon as they have met; with two axes, rank 0 may wait on one for a rank that waits on the other for a rank that ...
 // waits for rank 0. Nobody is late then and nobody has left, so without this only a deadline would end it.
 //
-// The rule has no false alarm. Arriving is what ends a wait, and a rank arrives nowhere between block and unblock, both
-// of which take the lock: so if, under the lock, every rank is blocked or gone and not one of the awaited meetings has
-// been held, none ever will be. A rank that was the last to arrive at a meeting finds it held, and so does whoever
-// looks for a deadlock before the sleepers of that meeting have woken.
+// The rule has no false alarm where the thread that makes a rank's ends is the one that uses them, as in run_ranks: an
+// end that is yet to be handed to another thread looks idle. Arriving is what ends a wait, and a rank arrives nowhere
+// between block and unblock, both of which take the lock: so if, under the lock, every rank is blocked or gone and not
+// one of the awaited meetings has been held, none ever will be. A rank that was the last to arrive at a meeting finds
+// it held, and so does whoever looks for a deadlock before the sleepers of that meeting have woken.
 
 #include <algorithm>
 #include <array>
