@@ -84,7 +84,7 @@ class composite {
 template <class Gemm>
 int peer_main(const char* variant, int argc, char** argv) {
   for (const shape s : shapes)
-    for (const std::size_t threads : {1, 2}) {
+    for (const std::size_t threads : {1U, 2U}) {
       if (threads == 2 && !(s.tokens == 512 && s.hidden == 1024)) continue;
       add(variant, s, threads, [=] {
         Gemm::set_threads(static_cast<int>(threads));

@@ -51,7 +51,7 @@ int main() {
 
   results first;
   bool all_same = true;
-  for (const std::size_t threads : {1, 2, 3, 8}) {
+  for (const std::size_t threads : {1U, 2U, 3U, 8U}) {
     example::pool pool(threads);
     layer::saved s{tokens};
     layer::workspace ws{tokens, example::on_pool(pool)};

@@ -43,7 +43,7 @@ constexpr bool direct = impl::runs_direct<impl::kernel_plan<true, Expression>>;
 
 template <class T, class S, class F>
 void with_operands(F f) {
-  for (const std::size_t gap : {0, 3}) {
+  for (const std::size_t gap : {0U, 3U}) {
     matrix_of<T, S::rows, S::depth> x(gap);
     matrix_of<T, S::depth, S::rows> xt(gap);
     matrix_of<T, S::depth, S::cols> w(gap), u(gap);
@@ -114,7 +114,7 @@ TEST_CASE("any number of threads changes no bit") {
   tensor<float, 20, 150> one, many;
   test::fill(x, 1), test::fill(w, 2), test::fill(u, 3);
   evaluate(one <<= silu(product(x, w)) * product(x, u));
-  for (const std::size_t threads : {1, 2, 3, 8}) {
+  for (const std::size_t threads : {1U, 2U, 3U, 8U}) {
     scratch<float> memory;
     test::thread_executor executor(threads);
     test::fill_with(many, [] { return -1.0f; });

@@ -51,7 +51,7 @@ TEST_CASE_TEMPLATE("memory for the block of a large product serves a smaller one
   test::tally cases;
   const auto bound = [](std::size_t depth, std::size_t strips) { return right_block_bound<T>(depth, strips, 2); };
   for (std::size_t depth = 0; depth < 1200; ++depth)
-    for (const std::size_t strips : {1, 5, 12, 40, 200}) {
+    for (const std::size_t strips : {1U, 5U, 12U, 40U, 200U}) {
       cases(bound(depth, strips) <= bound(depth + 1, strips), depth, strips);
       cases(bound(depth, strips) <= bound(depth, strips + 1), depth, strips);
     }

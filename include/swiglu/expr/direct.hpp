@@ -181,7 +181,8 @@ class direct_kernel {
   template <std::size_t G, std::size_t Term, class Pair>
   [[gnu::always_inline]] void add_term(const Pair& pair, T*& memory) {
     using L = layout<G, Term>;
-    const auto left = matrix_of_leaf(pair.left), right = matrix_of_leaf(pair.right);
+    const auto left = matrix_of_leaf(pair.left);
+    const auto right = matrix_of_leaf(pair.right);
     depth_[G][Term] = L::depth;
     left_[G][Term] = left.data();
     if (left.pitch() != L::left::cols) {
