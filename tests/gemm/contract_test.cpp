@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <swiglu/gemm/contract.hpp>
+#include <swiglu/gemm/stream.hpp>
 
 #include "support/build.hpp"
 #include "support/operands.hpp"
@@ -58,11 +59,27 @@ class kernel {
     terms_.push_back(std::move(terms));
     shape_.terms[shape_.groups++] = terms_.back();
   }
-  /// Runs in memory that is NaN at first. Every element has to be delivered once, by the right tile.
+  /// Runs in memory that is NaN at first. Every element has to be delivered once, by the right tile. Where the rows are
+  /// few enough to stream the right operands, that has to come to the same bits.
   void run(cut how = {}) {
+    run_as(contraction_plan<T>(shape_, select_kernel<T, most_groups>, how.parts, how.cache), how.parts);
+    const stream_plan<T> few_rows(shape_, how.cache);
+    if (!few_rows.fits()) return;
+    const auto packed = std::move(results_);
+    run_as(few_rows, how.parts);
+    for (std::size_t g = 0; g < shape_.groups; ++g)
+      same_bits_ = same_bits_ && static_cast<bool>(test::same_bits(results_[g], packed[g]));
+  }
+  const test::dynamic_tensor<T>& result(std::size_t group) const { return results_[group]; }
+  bool clean() const {
+    return intact_ && same_bits_ && std::all_of(deliveries_.begin(), deliveries_.end(), [](int n) { return n == 1; });
+  }
+
+ private:
+  template <class Plan>
+  void run_as(const Plan& plan, std::size_t parts) {
     results_.assign(shape_.groups, test::dynamic_tensor<T>(shape_.rows, shape_.cols));
     deliveries_.assign(shape_.rows * shape_.cols, 0);
-    const contraction_plan<T> plan(shape_, select_kernel<T, most_groups>, how.parts, how.cache);
     const auto epilogue = [&](const product_tile<T>& tile) {
       for (std::size_t r = 0; r < tile.rows; ++r)
         for (std::size_t c = 0; c < tile.cols; ++c) {
@@ -71,24 +88,19 @@ class kernel {
             results_[g](tile.row + r, tile.col + c) = tile.group[g][r * tile.pitch[g] + c];
         }
     };
-    const std::size_t step = ceil_div(plan.strips(), how.parts);
+    const std::size_t step = ceil_div(plan.strips(), parts);
     for (std::size_t first = 0; first < plan.strips(); first += step) {
       test::guarded<T> memory(1, plan.scratch());
       plan.run(first, std::min(first + step, plan.strips()), epilogue_ref<T>(epilogue), memory.data());
       intact_ = intact_ && memory.intact();
     }
   }
-  const test::dynamic_tensor<T>& result(std::size_t group) const { return results_[group]; }
-  bool clean() const {
-    return intact_ && std::all_of(deliveries_.begin(), deliveries_.end(), [](int n) { return n == 1; });
-  }
 
- private:
   contraction<T> shape_;
   std::deque<std::vector<product_term<T>>> terms_;
   std::vector<test::dynamic_tensor<T>> results_;
   std::vector<int> deliveries_;
-  bool intact_ = true;
+  bool intact_ = true, same_bits_ = true;
 };
 
 template <class T>
@@ -348,4 +360,20 @@ TEST_CASE_TEMPLATE("real numbers: within the bound of a sum in some order, and t
       }
   CHECK(near);
   CHECK(bits);
+}
+
+TEST_CASE("few rows are computed from row-major right operands where they are, at most eight if those are transposed") {
+  const auto streams = [](std::size_t rows, operand_kind left, operand_kind right) {
+    family<float> f(rows, 40, 33);
+    const std::array<product_term<float>, 1> terms{f.term(f.new_left(left), f.new_right(right))};
+    contraction<float> c{rows, 40, 1, {}};
+    c.terms[0] = terms;
+    return stream_plan<float>(c).fits();
+  };
+  for (const std::size_t rows : test::sizes{1, 2, 8, 9, 31, 32, 33, 100}) {
+    CHECK(streams(rows, {layout::whole, false}, {layout::rows, false}) == (rows <= 32));
+    CHECK(streams(rows, {layout::first, false}, {layout::rows, true}) == (rows <= 8));
+    CHECK(!streams(rows, {layout::whole, true}, {layout::rows, false}));
+    CHECK(!streams(rows, {layout::whole, false}, {layout::whole, false}));
+  }
 }

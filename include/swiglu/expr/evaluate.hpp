@@ -18,6 +18,7 @@
 #include <swiglu/expr/product_operands.hpp>
 #include <swiglu/expr/scratch.hpp>
 #include <swiglu/gemm/contract.hpp>
+#include <swiglu/gemm/stream.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -49,15 +50,24 @@ void run_products(resources<T, X> on, const Assigned&... assigned) {
   product_operands<Plan, T, Assigned...> operands(assigned...);
   const std::size_t threads = on.threads.threads();
   const contraction_plan<T> plan(operands.shape(), select_kernel<T, Plan::groups>, threads);
-  T* memory = on.memory.reserve(operands.copied() + std::min(threads, plan.strips()) * plan.scratch());
+  const stream_plan<T> few_rows(operands.shape());
+  // Memory that serves the next call as well, which may have fewer rows.
+  const std::size_t streaming = few_rows.possible() ? std::min(threads, few_rows.strips()) * few_rows.scratch() : 0;
+  T* memory =
+      on.memory.reserve(operands.copied() + std::max(streaming, std::min(threads, plan.strips()) * plan.scratch()));
   if (on.memory.measuring()) return;
-  operands.copy_left(memory, on.threads);  // the plan refers to the operands: it sees where the copies are
-  T* const own = memory + operands.copied();
+  operands.copy_left(memory, on.threads);  // the plans refer to the operands: they see where the copies are
 
   const tile_writer<Plan, T, Assigned...> write{{assigned...}};
-  in_parts(on.threads, plan.strips(), 1, [&](std::size_t part, std::size_t first, std::size_t last) {
-    plan.run(first, last, epilogue_ref<T>(write), own + part * plan.scratch());
-  });
+  const auto run = [&, own = memory + operands.copied()](const auto& how) {
+    in_parts(on.threads, how.strips(), 1, [&](std::size_t part, std::size_t first, std::size_t last) {
+      how.run(first, last, epilogue_ref<T>(write), own + part * how.scratch());
+    });
+  };
+  if (few_rows.fits())
+    run(few_rows);
+  else
+    run(plan);
 }
 
 template <class Plan, real T, executor X, class... Assigned>

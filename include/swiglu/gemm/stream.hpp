@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// Products of few rows, where reading the right operand is most of the work. It is read once, from the row-major memory
+// where it is, in long runs along its rows; what waits in the cache are the results. Every element is summed in
+// ascending k, as in the micro-kernel: the two ways agree to the last bit.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <utility>
+
+#include <swiglu/gemm/blocking.hpp>
+#include <swiglu/gemm/epilogue.hpp>
+#include <swiglu/gemm/micro_kernel.hpp>
+#include <swiglu/gemm/operand.hpp>
+#include <swiglu/gemm/pack.hpp>
+#include <swiglu/gemm/prefetch.hpp>
+
+namespace swiglu {
+inline namespace SWIGLU_ABI {
+
+namespace impl {
+
+/// tile [Rows, cols] += left right. left: [depth][Rows], consecutive. right: row-major [depth, cols], or, `transposed`,
+/// [cols, depth]. The tile's columns are padded to whole registers.
+template <real T, std::size_t Rows>
+struct stream_kernel {
+  using V = pack<T>;
+  static constexpr std::size_t size = V::size;
+  /// Rows of the right operand that are read side by side: streams that the hardware follows, between one look at the
+  /// tile and the next.
+  static constexpr std::size_t steps = 8;
+  /// Registers of a row that share a broadcast: as many as leave half of the registers.
+  static constexpr std::size_t vectors = std::clamp<std::size_t>(vector_registers / 2 / Rows, 1, 4);
+
+  [[gnu::noinline]] static void run(const T* left, const T* right, std::size_t pitch, std::size_t depth,
+                                    std::size_t cols, T* tile, std::size_t tile_pitch) {
+    if (depth == steps) return block<steps>(left, right, pitch, cols, tile, tile_pitch);
+    for (std::size_t k = 0; k < depth; ++k) block<1>(left + k * Rows, right + k * pitch, pitch, cols, tile, tile_pitch);
+  }
+
+  [[gnu::noinline]] static void run_transposed(const T* left, const T* right, std::size_t pitch, std::size_t depth,
+                                               std::size_t cols, T* tile, std::size_t tile_pitch) {
+    const std::size_t whole = depth / size * size;
+    for (std::size_t c = 0; c < cols; c += size) {
+      const T* const rows = right + c * pitch;
+      V sum[Rows];
+      each_register<1, Rows>([&]<std::size_t, std::size_t R>()
+                                 __attribute__((always_inline)) { sum[R] = V::load(tile + R * tile_pitch + c); });
+      std::size_t k = 0;
+      if (c + size <= cols)
+        for (; k < whole; k += size) add_square(left + k * Rows, rows + k, pitch, sum);
+      for (; k < depth; k += size) add_part(left + k * Rows, rows + k, pitch, std::min(size, depth - k), cols - c, sum);
+      each_register<1, Rows>([&]<std::size_t, std::size_t R>()
+                                 __attribute__((always_inline)) { sum[R].store(tile + R * tile_pitch + c); });
+    }
+  }
+
+ private:
+  template <std::size_t Steps>
+  static void block(const T* left, const T* right, std::size_t pitch, std::size_t cols, T* tile,
+                    std::size_t tile_pitch) {
+    std::size_t c = 0;
+    for (; c + vectors * size <= cols; c += vectors * size)
+      registers<Steps, vectors>(left, right + c, pitch, size, tile + c, tile_pitch);
+    for (; c < cols; c += size) registers<Steps, 1>(left, right + c, pitch, cols - c, tile + c, tile_pitch);
+  }
+  /// `n`: columns of the last register.
+  template <std::size_t Steps, std::size_t Vectors>
+  [[gnu::always_inline]] static void registers(const T* left, const T* right, std::size_t pitch, std::size_t n, T* tile,
+                                               std::size_t tile_pitch) {
+    V sum[Rows][Vectors];
+    each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+      sum[R][C] = V::load(tile + R * tile_pitch + C * size);
+    });
+    const auto step = [&]<std::size_t S>() __attribute__((always_inline)) {
+      V row[Vectors], x;
+      each_register<1, Vectors>([&]<std::size_t, std::size_t C>() __attribute__((always_inline)) {
+        const T* const from = right + S * pitch + C * size;
+        prefetch<access::read>(from + Steps * pitch);
+        row[C] = Vectors > 1 || n >= size ? V::load(from) : V::load_partial(from, n);
+      });
+      each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+        if constexpr (C == 0) x = V(left[S * Rows + R]);
+        sum[R][C] = fma(x, row[C], sum[R][C]);
+      });
+    };
+    [&]<std::size_t... S>(std::index_sequence<S...>) __attribute__((always_inline)) {
+      (step.template operator()<S>(), ...);
+    }
+    (std::make_index_sequence<Steps>{});
+    each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+      sum[R][C].store(tile + R * tile_pitch + C * size);
+    });
+  }
+
+  /// One register of k for one register of columns, whole or not.
+  [[gnu::always_inline]] static void add_square(const T* left, const T* right, std::size_t pitch, V (&sum)[Rows]) {
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
+      const auto square = transpose_square(std::array<V, size>{V::load(right + Nth * pitch)...});
+      const auto step = [&]<std::size_t S>() __attribute__((always_inline)) {
+        each_register<1, Rows>([&]<std::size_t, std::size_t R>() __attribute__((always_inline)) {
+          sum[R] = fma(V(left[S * Rows + R]), square[S], sum[R]);
+        });
+      };
+      (step.template operator()<Nth>(), ...);
+    }
+    (std::make_index_sequence<size>{});
+  }
+  static void add_part(const T* left, const T* right, std::size_t pitch, std::size_t depth, std::size_t cols,
+                       V (&sum)[Rows]) {
+    alignas(alignment) T square[size * size];
+    pack_transposed(right, pitch, depth, std::min(size, cols), square, size);
+    for (std::size_t s = 0; s < depth; ++s)
+      each_register<1, Rows>([&]<std::size_t, std::size_t R>() __attribute__((always_inline)) {
+        sum[R] = fma(V(left[s * Rows + R]), V::load(square + s * size), sum[R]);
+      });
+  }
+};
+
+}  // namespace impl
+
+/// A contraction of few rows whose right operands are row-major. Construction allocates nothing.
+template <real T>
+class stream_plan {
+  static constexpr std::size_t size = pack<T>::size, strip = 4 * size;
+  static constexpr std::size_t group_rows = 8;  // rows that a kernel computes at once
+
+ public:
+  /// Rows up to which this is the faster way; transposed operands are turned in registers for each eight rows anew.
+  static constexpr std::size_t most_rows = 32, most_rows_transposed = group_rows;
+
+  explicit stream_plan(const contraction<T>& c, cache_sizes cache = default_caches) : c_(c) {
+    for (std::size_t g = 0; g < c_.groups; ++g)
+      for (const product_term<T>& t : c_.terms[g]) {
+        possible_ = possible_ && t.right.run == 0 && !t.left.transposed;
+        if (t.right.transposed) most_ = most_rows_transposed;
+        depth_ = std::max(depth_, t.depth);
+      }
+    tile_ = std::max(cache.l1 / sizeof(T) / strip, most_rows) * strip;
+  }
+
+  /// Whether the operands allow it, and whether the rows are few enough, too.
+  bool possible() const { return possible_; }
+  bool fits() const { return possible_ && c_.rows > 0 && c_.rows <= most_; }
+  /// Elements of scratch memory that each thread needs, 64-byte aligned, whatever the number of rows.
+  std::size_t scratch() const { return round_up(most_ * depth_, alignment / sizeof(T)) + c_.groups * tile_; }
+  /// The unit in which the work is divided among threads.
+  std::size_t strips() const { return ceil_div(c_.cols, strip); }
+
+  /// Computes strips first .. last - 1. Parts of one plan may run concurrently, each with scratch memory of its own.
+  void run(std::size_t first, std::size_t last, epilogue_ref<T> epilogue, T* scratch) const {
+    T* const left = scratch + c_.groups * tile_;
+    const std::size_t rows = padded(c_.rows), end = std::min(c_.cols, last * strip);
+    const std::size_t width = tile_ / rows / strip * strip;
+    for (std::size_t col = first * strip; col < end; col += width) {
+      product_tile<T> tile{0, c_.rows, col, std::min(width, end - col), {}, {}};
+      for (std::size_t g = 0; g < c_.groups; ++g) {
+        T* const sums = scratch + g * tile_;
+        tile.group[g] = sums, tile.pitch[g] = width;
+        std::fill_n(sums, rows * width, T(0));
+        for (const product_term<T>& t : c_.terms[g])
+          if (t.depth > 0) add(t, rows, left, col, tile.cols, sums, width);
+      }
+      epilogue(tile);
+    }
+  }
+
+ private:
+  using function = void (*)(const T* left, const T* right, std::size_t pitch, std::size_t depth, std::size_t cols,
+                            T* tile, std::size_t tile_pitch);
+
+  /// Rows as the kernels compute them: whole groups, and a last one of 1, 2, 4 or 8.
+  static constexpr std::size_t padded(std::size_t rows) {
+    return rows / group_rows * group_rows + (rows % group_rows == 0 ? 0 : std::bit_ceil(rows % group_rows));
+  }
+  static function kernel_of(std::size_t rows, bool transposed) {
+    if (rows == 1) return transposed ? impl::stream_kernel<T, 1>::run_transposed : impl::stream_kernel<T, 1>::run;
+    if (rows == 2) return transposed ? impl::stream_kernel<T, 2>::run_transposed : impl::stream_kernel<T, 2>::run;
+    if (rows == 4) return transposed ? impl::stream_kernel<T, 4>::run_transposed : impl::stream_kernel<T, 4>::run;
+    return transposed ? impl::stream_kernel<T, 8>::run_transposed : impl::stream_kernel<T, 8>::run;
+  }
+
+  /// sums [rows, cols] += the product.
+  void add(const product_term<T>& t, std::size_t rows, T* left, std::size_t col, std::size_t cols, T* sums,
+           std::size_t width) const {
+    copy_left(t, rows, left);
+    const auto right = t.right.at(0, col);
+    // A few rows of the right operand, for all rows of the left one, before the next few; transposed, all of them.
+    const std::size_t step = t.right.transposed ? t.depth : impl::stream_kernel<T, 1>::steps;
+    for (std::size_t k = 0; k < t.depth; k += step)
+      for (std::size_t r = 0; r < rows; r += group_rows) {
+        const std::size_t n = std::min(group_rows, rows - r);
+        kernel_of(n, t.right.transposed)(left + r * t.depth + k * n, right.data + k * right.pitch, right.pitch,
+                                         std::min(step, t.depth - k), cols, sums + r * width, width);
+      }
+  }
+
+  /// The left operand as [row group][depth][rows]; rows that it has not are 0.
+  void copy_left(const product_term<T>& t, std::size_t rows, T* to) const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::size_t group = r / group_rows * group_rows, n = std::min(group_rows, rows - group);
+      T* const column = to + group * t.depth + (r - group);
+      for (std::size_t k = 0; k < t.depth; k += t.left.run) {
+        const T* const from = r < c_.rows ? t.left.at(r, k) : nullptr;
+        for (std::size_t i = 0; i < std::min(t.left.run, t.depth - k); ++i)
+          column[(k + i) * n] = from == nullptr ? T(0) : from[i];
+      }
+    }
+  }
+
+  contraction<T> c_;
+  std::size_t depth_ = 0, tile_ = 0, most_ = most_rows;
+  bool possible_ = true;
+};
+
+}  // namespace SWIGLU_ABI
+}  // namespace swiglu
