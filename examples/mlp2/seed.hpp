@@ -91,7 +91,7 @@ std::array<device, data_ranks * tensor_ranks> run(const golden& gold) {
       swiglu::mlp<float, swiglu::dims{.hidden = hidden, .intermediate = intermediate, .tensor_parallel = tensor_ranks},
                   Schedule>;
   constexpr std::size_t columns = intermediate / tensor_ranks;
-  constexpr bool per_operation = Schedule.cut == swiglu::schedule::kernels::per_operation;
+  constexpr bool per_operation = Schedule.cut == swiglu::schedule::kernels::unfused;
 
   swiglu::tensor<float, sequence, batch, hidden> global_x, global_grad_out;
   typename whole::weights global;
@@ -131,25 +131,18 @@ std::array<device, data_ranks * tensor_ranks> run(const golden& gold) {
       return {};
     };
 
-    // The activations, whatever layout the schedule keeps them in.
-    const auto [h1, h3, h, g_h1, g_h3] = [&] {
-      if constexpr (per_operation)
-        return std::array{value_of(s.h1.view(), tokens, columns), value_of(s.h3.view(), tokens, columns),
-                          value_of(s.h.view(), tokens, columns), value_of(ws.g_h1.view(), tokens, columns),
-                          value_of(ws.g_h3.view(), tokens, columns)};
-      else
-        return std::array{value_of(s.h1(), tokens, columns), value_of(s.h3(), tokens, columns),
-                          value_of(swiglu::h_panels(s, ws), tokens, columns), value_of(ws.g_h1(), tokens, columns),
-                          value_of(ws.g_h3(), tokens, columns)};
-    }();
+    const swiglu::hidden_values hidden_of{s, ws};
+    const auto values = [](const auto& v) { return value_of(v, tokens, intermediate / tensor_ranks); };
+    const matrix h1 = values(hidden_of.h1()), h3 = values(hidden_of.h3()), h = values(hidden_of.h()),
+                 g_h1 = values(ws.g_h1()), g_h3 = values(ws.g_h3());
     const auto transposed = [](const matrix& m) { return value_of(transpose(m), m.cols(), m.rows()); };
     matrix sigmoid, grad_out_transposed, g_h, g_h1_transposed, g_h3_transposed, g_x_h1, g_x_h3;
     if constexpr (per_operation) {
-      sigmoid = value_of(s.sigmoid.view(), tokens, columns);
-      grad_out_transposed = value_of(ws.grad_out_transposed.transposed_view(), hidden, tokens);
-      g_h = value_of(ws.g_h.view(), tokens, columns);
-      g_h1_transposed = value_of(ws.g_h1_transposed.transposed_view(), columns, tokens);
-      g_h3_transposed = value_of(ws.g_h3_transposed.transposed_view(), columns, tokens);
+      sigmoid = values(hidden_of.sigmoid());
+      grad_out_transposed = value_of(ws.grad_out_transposed(), hidden, tokens);
+      g_h = values(ws.g_h());
+      g_h1_transposed = value_of(ws.g_h1_transposed(), columns, tokens);
+      g_h3_transposed = value_of(ws.g_h3_transposed(), columns, tokens);
     } else {
       sigmoid = value_of(swiglu::sigmoid(h1), tokens, columns);
       grad_out_transposed = value_of(transpose(grad_out), hidden, tokens);

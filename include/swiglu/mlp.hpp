@@ -25,6 +25,7 @@
 #include <swiglu/mlp/backward.hpp>
 #include <swiglu/mlp/forward.hpp>
 #include <swiglu/mlp/shard.hpp>
+#include <swiglu/mlp/small.hpp>
 #include <swiglu/mlp/staging.hpp>
 
 namespace swiglu {
@@ -46,16 +47,20 @@ class mlp {
   static_assert(D.hidden > 0 && D.intermediate > 0 && D.tensor_parallel > 0, "swiglu: mlp: extents are at least 1");
   static_assert(D.intermediate % D.tensor_parallel == 0,
                 "swiglu: mlp: tensor_parallel has to divide the intermediate extent");
-  static constexpr bool fused = S.cut == schedule::kernels::fused;
+  static_assert(!S.overlap || S.grad_x != schedule::branches::reduce_then_add,
+                "swiglu: mlp: a schedule that adds the branches of grad_x after their sum does not overlap it");
   static constexpr std::size_t hidden = D.hidden, intermediate = D.local_intermediate();
-  /// Small layers have kernels of their own; all others share the kernels of run-time shape.
-  static constexpr bool small = is_small<T>(D.tokens, hidden, intermediate);
+  /// Small layers have kernels of their shape, under the default schedule with memory of its own; all others share the
+  /// kernels of run-time shape.
+  static constexpr bool small =
+      is_small<T>(D.tokens, hidden, intermediate) && (is_fused_small<S> || !impl::in_panels<S>);
   static constexpr std::size_t Rows = small ? D.tokens : dynamic, Hidden = small ? hidden : dynamic,
                                Cols = small ? intermediate : dynamic;
-  using fused_memory = std::conditional_t<small, small_saved<T, Rows, Cols>, fused_saved<T, S.save_h>>;
-  using fused_scratch = std::conditional_t<small, small_workspace<T, Rows, Hidden, Cols>, fused_workspace<T, S.save_h>>;
-  using saved_memory = std::conditional_t<fused, fused_memory, per_operation_saved<T, Rows, Cols>>;
-  using workspace_memory = std::conditional_t<fused, fused_scratch, per_operation_workspace<T, Rows, Hidden, Cols>>;
+  static constexpr bool two_branches = S.grad_x != schedule::branches::one_contraction;
+  using saved_memory =
+      std::conditional_t<small && is_fused_small<S>, small_saved<T, Rows, Cols>, layer_values<T, S, true, Rows, Cols>>;
+  using workspace_memory = std::conditional_t<small && is_fused_small<S>, small_workspace<T, Rows, Hidden, Cols>,
+                                              layer_workspace<T, S, Rows, Hidden, Cols>>;
   using matrix = view<T, dynamic, dynamic>;
   // Matrices as the kernels take them.
   template <class U>
@@ -110,10 +115,7 @@ class mlp {
       saved_memory s(tokens, intermediate, storage::none);
       workspace_memory ws(tokens, hidden, intermediate, storage::none);
       forward_kernels(on(), activation, w, s, ws, activation);
-      if constexpr (fused)
-        backward_kernels_of_x(on(), activation, w, s, ws, activation);
-      else
-        backward_kernels_of_x(on(), activation, w, s, ws);
+      backward_kernels_of_x(on(), activation, activation, w, s, ws, activation);
       backward_kernels_of_w(on(), activation, s, ws, by_column, by_column, by_row);
     }
 
@@ -187,6 +189,8 @@ class mlp {
     else
       return overwrite(g);
   }
+
+  static constexpr std::array<std::string_view, 3> gradient_names{"gate", "up", "down"};
 
   template <class Axes>
   static void check_axes(std::string_view where, const Axes& axes) {
@@ -284,16 +288,34 @@ class mlp {
     };
     const auto reduce_weights = [&] {
       if (!g[0].reduced()) return;
-      if (g[0].scattered())
+      if (g[0].scattered()) {
         for (const auto& one : g) reduce_scatter<T>(data, one.full(), one.part());
-      else
-        sum_bundle<3>(data, {g[0].full(), g[1].full(), g[2].full()}, {"gate", "up", "down"});
+      } else if constexpr (S.bundle) {
+        sum_bundle<3>(data, {g[0].full(), g[1].full(), g[2].full()}, gradient_names);
+      } else {
+        for (std::size_t i = 0; i < g.size(); ++i) sum_bundle<1>(data, {g[i].full()}, {gradient_names[i]});
+      }
       for (const auto& one : g) one.deliver(ws.on());
     };
+    const activation_matrix<T> to_grad_x(grad_x.target());
+    const auto add_branches = [&] {
+      if constexpr (two_branches) evaluate(ws.on(), noalias(to_grad_x) <<= ws.g_x_h3() + ws.g_x_h1());
+    };
 
-    if constexpr (fused) {
-      backward_kernels_of_x(ws.on(), grad_out, w, s, ws, activation_matrix<T>(grad_x.target()));
-      if (grad_x.reduced() && !grad_x.scattered()) {
+    backward_kernels_of_x(ws.on(), grad_out, x, w, s, ws, to_grad_x);
+    const bool summed = grad_x.reduced() && !grad_x.scattered();
+    if constexpr (S.grad_x == schedule::branches::reduce_then_add) {
+      // The program's order: the weight gradients are summed first, then both branches of grad_x in one bundle.
+      weights_pass();
+      reduce_weights();
+      const std::size_t n = tokens * hidden;
+      if (summed)
+        sum_bundle<2>(axis, {std::span<T>(ws.g_x_h3().data(), n), std::span<T>(ws.g_x_h1().data(), n)},
+                      {"g_x_h3", "g_x_h1"});
+      add_branches();
+    } else {
+      add_branches();
+      if (S.overlap && summed) {
         auto travelling = start_all_reduce<T>(axis, grad_x.full(), "grad_x");
         weights_pass();
         reduce_weights();
@@ -301,20 +323,10 @@ class mlp {
       } else {
         weights_pass();
         reduce_weights();
-        if (grad_x.scattered()) reduce_scatter<T>(axis, grad_x.full(), grad_x.part());
+        if (summed) sum_bundle<1>(axis, {grad_x.full()}, {"grad_x"});
       }
-    } else {
-      // The program's order: the weight gradients are summed first, then both branches of grad_x in one bundle.
-      backward_kernels_of_x(ws.on(), grad_out, w, s, ws);
-      weights_pass();
-      reduce_weights();
-      const auto from_h1 = ws.g_x_h1.view(), from_h3 = ws.g_x_h3.view();
-      const std::size_t n = tokens * hidden;
-      if (grad_x.reduced() && !grad_x.scattered())
-        sum_bundle<2>(axis, {std::span<T>(from_h3.data(), n), std::span<T>(from_h1.data(), n)}, {"g_x_h3", "g_x_h1"});
-      evaluate(ws.on(), noalias(activation_matrix<T>(grad_x.target())) <<= from_h3 + from_h1);
-      if (grad_x.scattered()) reduce_scatter<T>(axis, grad_x.full(), grad_x.part());
     }
+    if (grad_x.scattered()) reduce_scatter<T>(axis, grad_x.full(), grad_x.part());
     grad_x.deliver(ws.on());
   }
 

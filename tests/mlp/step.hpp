@@ -26,7 +26,7 @@ using sizes = std::initializer_list<std::size_t>;
 template <swiglu::schedule S>
 struct scheduled {
   static constexpr swiglu::schedule value = S;
-  static constexpr bool per_operation = S.cut == swiglu::schedule::kernels::per_operation;
+  static constexpr bool per_operation = S.cut == swiglu::schedule::kernels::unfused;
   template <swiglu::dims D, class T = float, swiglu::executor X = swiglu::serial>
   using layer = swiglu::mlp<T, D, S, X>;
 };
@@ -142,10 +142,8 @@ struct kept {
   explicit kept(const Saved& s) {
     if constexpr (requires { s.slope; })
       h1 = to_matrix(s.silu.view()), h3 = to_matrix(s.slope.view()), h = to_matrix(s.h.view());
-    else if constexpr (requires { s.sigmoid; })
-      h1 = to_matrix(s.h1.view()), h3 = to_matrix(s.h3.view()), h = to_matrix(s.h.view());
     else
-      h1 = to_matrix(s.h1()), h3 = to_matrix(s.h3()), h = to_matrix(s.h.view());
+      h1 = to_matrix(s.h1()), h3 = to_matrix(s.h3()), h = to_matrix(s.h());
   }
   friend comparison same_bits(const kept& a, const kept& b) {
     for (const auto m : {&kept::h1, &kept::h3, &kept::h})

@@ -220,7 +220,7 @@ struct map_node : node {
 };
 
 /// What a gate makes of x and its sigmoid pair.
-enum class gate_kind { sigmoid, silu, silu_grad };
+enum class gate_kind { sigmoid, complement, silu, silu_grad };
 
 /// sigmoid, silu or silu_grad of an expression. The kernel computes the sigmoid once for all gates of one argument.
 template <gate_kind Kind, expression Arg>
@@ -237,6 +237,7 @@ struct gate_node : node {
   [[gnu::always_inline]] pack<value_type> value(Context& context, place<Whole>) const {
     const auto& gate = context.template gate<G + Arg::gates>();  // numbered after the gates inside the argument
     if constexpr (Kind == gate_kind::sigmoid) return gate.pair.sigmoid;
+    if constexpr (Kind == gate_kind::complement) return gate.pair.complement;
     if constexpr (Kind == gate_kind::silu) return silu(gate.x, gate.pair.sigmoid);
     if constexpr (Kind == gate_kind::silu_grad) return silu_grad(gate.x, gate.pair);
   }

@@ -165,6 +165,11 @@ template <impl::matrix_operand Lhs>
 [[gnu::always_inline]] inline auto sigmoid(Lhs&& a) {
   return gate_node<gate_kind::sigmoid, impl::node_of<Lhs>>(impl::as_node(std::forward<Lhs>(a)));
 }
+/// 1 - sigmoid(x), to full relative accuracy.
+template <impl::matrix_operand Lhs>
+[[gnu::always_inline]] inline auto sigmoid_complement(Lhs&& a) {
+  return gate_node<gate_kind::complement, impl::node_of<Lhs>>(impl::as_node(std::forward<Lhs>(a)));
+}
 /// x sigmoid(x).
 template <impl::matrix_operand Lhs>
 [[gnu::always_inline]] inline auto silu(Lhs&& a) {

@@ -37,86 +37,64 @@ struct stream_kernel {
 
   [[gnu::noinline]] static void run(const T* left, const T* right, std::size_t pitch, std::size_t depth,
                                     std::size_t cols, T* tile, std::size_t tile_pitch) {
-    if (depth == steps) return block<steps>(left, right, pitch, cols, tile, tile_pitch);
-    for (std::size_t k = 0; k < depth; ++k) block<1>(left + k * Rows, right + k * pitch, pitch, cols, tile, tile_pitch);
+    std::size_t c = 0;
+    for (; c + vectors * size <= cols; c += vectors * size)
+      run_registers<vectors>(left, right + c, pitch, depth, size, tile + c, tile_pitch);
+    for (; c < cols; c += size) run_registers<1>(left, right + c, pitch, depth, cols - c, tile + c, tile_pitch);
   }
 
   [[gnu::noinline]] static void run_transposed(const T* left, const T* right, std::size_t pitch, std::size_t depth,
                                                std::size_t cols, T* tile, std::size_t tile_pitch) {
-    const std::size_t whole = depth / size * size;
-    for (std::size_t c = 0; c < cols; c += size) {
-      const T* const rows = right + c * pitch;
-      V sum[Rows];
-      each_register<1, Rows>([&]<std::size_t, std::size_t R>()
-                                 __attribute__((always_inline)) { sum[R] = V::load(tile + R * tile_pitch + c); });
-      std::size_t k = 0;
-      if (c + size <= cols)
-        for (; k < whole; k += size) add_square(left + k * Rows, rows + k, pitch, sum);
-      for (; k < depth; k += size) add_part(left + k * Rows, rows + k, pitch, std::min(size, depth - k), cols - c, sum);
-      each_register<1, Rows>([&]<std::size_t, std::size_t R>()
-                                 __attribute__((always_inline)) { sum[R].store(tile + R * tile_pitch + c); });
+    alignas(alignment) T square[size * size];
+    for (std::size_t c = 0; c < cols; c += size, right += size * pitch) {
+      V sum[Rows][1];
+      move<1, true>(sum, tile + c, tile_pitch);
+      for (std::size_t k = 0; k < depth; k += size) {
+        const std::size_t n = std::min(size, depth - k);
+        pack_transposed(right + k, pitch, n, std::min(size, cols - c), square, size);
+        for (std::size_t i = 0; i < n; ++i) {
+          const V row[1] = {V::load(square + i * size)};
+          multiply<1>(left + (k + i) * Rows, row, sum);
+        }
+      }
+      move<1, false>(sum, tile + c, tile_pitch);
     }
   }
 
  private:
-  template <std::size_t Steps>
-  static void block(const T* left, const T* right, std::size_t pitch, std::size_t cols, T* tile,
-                    std::size_t tile_pitch) {
-    std::size_t c = 0;
-    for (; c + vectors * size <= cols; c += vectors * size)
-      registers<Steps, vectors>(left, right + c, pitch, size, tile + c, tile_pitch);
-    for (; c < cols; c += size) registers<Steps, 1>(left, right + c, pitch, cols - c, tile + c, tile_pitch);
-  }
   /// `n`: columns of the last register.
-  template <std::size_t Steps, std::size_t Vectors>
-  [[gnu::always_inline]] static void registers(const T* left, const T* right, std::size_t pitch, std::size_t n, T* tile,
-                                               std::size_t tile_pitch) {
+  template <std::size_t Vectors>
+  [[gnu::always_inline]] static void run_registers(const T* left, const T* right, std::size_t pitch, std::size_t depth,
+                                                   std::size_t n, T* tile, std::size_t tile_pitch) {
     V sum[Rows][Vectors];
-    each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
-      sum[R][C] = V::load(tile + R * tile_pitch + C * size);
-    });
-    const auto step = [&]<std::size_t S>() __attribute__((always_inline)) {
-      V row[Vectors], x;
+    move<Vectors, true>(sum, tile, tile_pitch);
+    const std::size_t ahead = steps * pitch;
+    for (std::size_t k = 0; k < depth; ++k, left += Rows, right += pitch) {
+      V row[Vectors];
       each_register<1, Vectors>([&]<std::size_t, std::size_t C>() __attribute__((always_inline)) {
-        const T* const from = right + S * pitch + C * size;
-        prefetch<access::read>(from + Steps * pitch);
-        row[C] = Vectors > 1 || n >= size ? V::load(from) : V::load_partial(from, n);
+        prefetch<access::read>(right + ahead + C * size);
+        row[C] = Vectors > 1 || n >= size ? V::load(right + C * size) : V::load_partial(right + C * size, n);
       });
-      each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
-        if constexpr (C == 0) x = V(left[S * Rows + R]);
-        sum[R][C] = fma(x, row[C], sum[R][C]);
-      });
-    };
-    [&]<std::size_t... S>(std::index_sequence<S...>) __attribute__((always_inline)) {
-      (step.template operator()<S>(), ...);
+      multiply<Vectors>(left, row, sum);
     }
-    (std::make_index_sequence<Steps>{});
+    move<Vectors, false>(sum, tile, tile_pitch);
+  }
+  template <std::size_t Vectors>
+  [[gnu::always_inline]] static void multiply(const T* left, const V (&row)[Vectors], V (&sum)[Rows][Vectors]) {
+    V x;
     each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
-      sum[R][C].store(tile + R * tile_pitch + C * size);
+      if constexpr (C == 0) x = V(left[R]);
+      sum[R][C] = fma(x, row[C], sum[R][C]);
     });
   }
-
-  /// One register of k for one register of columns, whole or not.
-  [[gnu::always_inline]] static void add_square(const T* left, const T* right, std::size_t pitch, V (&sum)[Rows]) {
-    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
-      const auto square = transpose_square(std::array<V, size>{V::load(right + Nth * pitch)...});
-      const auto step = [&]<std::size_t S>() __attribute__((always_inline)) {
-        each_register<1, Rows>([&]<std::size_t, std::size_t R>() __attribute__((always_inline)) {
-          sum[R] = fma(V(left[S * Rows + R]), square[S], sum[R]);
-        });
-      };
-      (step.template operator()<Nth>(), ...);
-    }
-    (std::make_index_sequence<size>{});
-  }
-  static void add_part(const T* left, const T* right, std::size_t pitch, std::size_t depth, std::size_t cols,
-                       V (&sum)[Rows]) {
-    alignas(alignment) T square[size * size];
-    pack_transposed(right, pitch, depth, std::min(size, cols), square, size);
-    for (std::size_t s = 0; s < depth; ++s)
-      each_register<1, Rows>([&]<std::size_t, std::size_t R>() __attribute__((always_inline)) {
-        sum[R] = fma(V(left[s * Rows + R]), V::load(square + s * size), sum[R]);
-      });
+  template <std::size_t Vectors, bool Load>
+  [[gnu::always_inline]] static void move(V (&sum)[Rows][Vectors], T* tile, std::size_t pitch) {
+    each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {
+      if constexpr (Load)
+        sum[R][C] = V::load(tile + R * pitch + C * size);
+      else
+        sum[R][C].store(tile + R * pitch + C * size);
+    });
   }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// The forward pass of one rank, as kernels.
+// The forward pass of one rank, as kernels, under every schedule.
 
 #include <swiglu/expr/evaluate.hpp>
 #include <swiglu/mlp/memory.hpp>
@@ -9,39 +9,46 @@
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
-/// out [tokens, hidden] = (silu(x gate) * (x up)) down in two contractions.
-template <class On, class X, class W, real T, bool SaveH, class Out>
-void forward_kernels(On on, const X& x, const W& w, fused_saved<T, SaveH>& s, fused_workspace<T, SaveH>& ws,
-                     const Out& out) {
-  const auto h = h_panels(s, ws);
-  const auto gate = product<"h1">(x, w.gate);
-  const auto up = product<"h3">(x, w.up);
-  evaluate(on, noalias(s.h1()) <<= gate, noalias(s.h3()) <<= up, noalias(h) <<= silu(gate) * up);
-  evaluate(on, noalias(out) <<= product(h, w.down));
+/// h1 = x gate, h3 = x up, h = silu(h1) h3 and, where the schedule stores it, the sigmoid.
+template <schedule S, class On, class X, class W, class Values>
+void hidden_kernels(On on, const X& x, const W& w, const Values& v) {
+  const auto h = v.h();
+  if constexpr (S.cut == schedule::kernels::fused) {
+    const auto gate = product<"h1">(x, w.gate);
+    const auto up = product<"h3">(x, w.up);
+    if constexpr (S.keeps_sigmoid())
+      evaluate(on, noalias(v.h1()) <<= gate, noalias(v.h3()) <<= up, noalias(v.sigmoid()) <<= sigmoid(gate),
+               noalias(v.complement()) <<= sigmoid_complement(gate), noalias(h) <<= silu(gate) * up);
+    else
+      evaluate(on, noalias(v.h1()) <<= gate, noalias(v.h3()) <<= up, noalias(h) <<= silu(gate) * up);
+  } else {  // %dot.12, %dot.13, %add_divide_fusion, %multiply_bitcast_fusion.1
+    const auto h1 = v.h1(), h3 = v.h3();
+    evaluate(on, noalias(h1) <<= product(x, w.gate));
+    evaluate(on, noalias(h3) <<= product(x, w.up));
+    if constexpr (S.cut == schedule::kernels::unfused) {
+      const auto silu_of = [](auto x1, auto sigmoid_of_x1) { return silu(x1, sigmoid_of_x1); };
+      evaluate(on, noalias(v.sigmoid()) <<= sigmoid(h1));
+      evaluate(on, noalias(h) <<= map(silu_of, h1, v.sigmoid()) * h3);
+    } else if constexpr (S.keeps_sigmoid()) {
+      evaluate(on, noalias(v.sigmoid()) <<= sigmoid(h1), noalias(v.complement()) <<= sigmoid_complement(h1),
+               noalias(h) <<= silu(h1) * h3);
+    } else {
+      evaluate(on, noalias(h) <<= silu(h1) * h3);
+    }
+  }
 }
 
-/// The same of a small layer, which keeps silu(h1) and the slope h3 silu'(h1) instead of h1 and h3.
-template <class On, class X, class W, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Out>
-void forward_kernels(On on, const X& x, const W& w, small_saved<T, Rows, Cols>& s,
-                     small_workspace<T, Rows, Hidden, Cols>&, const Out& out) {
-  const auto gate = product<"h1">(x, w.gate);
-  const auto up = product<"h3">(x, w.up);
-  evaluate(on, noalias(s.silu.view()) <<= silu(gate), noalias(s.slope.view()) <<= up * silu_grad(gate),
-           noalias(s.h.view()) <<= silu(gate) * up);
-  evaluate(on, noalias(out) <<= product(s.h.view(), w.down));
-}
-
-/// The same, an operation a kernel: %dot.12, %dot.13, %add_divide_fusion, %multiply_bitcast_fusion.1, %dot.15.
-template <class On, class X, class W, real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Out>
-void forward_kernels(On on, const X& x, const W& w, per_operation_saved<T, Rows, Cols>& s,
-                     per_operation_workspace<T, Rows, Hidden, Cols>&, const Out& out) {
-  const auto h1 = s.h1.view(), h3 = s.h3.view(), s1 = s.sigmoid.view(), h = s.h.view();
-  evaluate(on, noalias(h1) <<= product(x, w.gate));
-  evaluate(on, noalias(h3) <<= product(x, w.up));
-  evaluate(on, noalias(s1) <<= sigmoid(h1));
-  const auto silu_of = [](auto v, auto sigmoid_of_v) { return silu(v, sigmoid_of_v); };
-  evaluate(on, noalias(h) <<= map(silu_of, h1, s1) * h3);
-  evaluate(on, noalias(out) <<= product(h, w.down));
+/// out [tokens, hidden] = (silu(x gate) * (x up)) down.
+template <class On, class X, class W, real T, schedule S, std::size_t Rows, std::size_t Hidden, std::size_t Cols,
+          class Out>
+void forward_kernels(On on, const X& x, const W& w, layer_values<T, S, true, Rows, Cols>& s,
+                     layer_workspace<T, S, Rows, Hidden, Cols>& ws, const Out& out) {
+  const hidden_values v{s, ws};
+  if constexpr (S.checkpoint && S.cut == schedule::kernels::fused)  // nothing else is needed before backward
+    evaluate(on, noalias(v.h()) <<= silu(product<"h1">(x, w.gate)) * product<"h3">(x, w.up));
+  else
+    hidden_kernels<S>(on, x, w, v);
+  evaluate(on, noalias(out) <<= product(v.h(), w.down));  // %dot.15
 }
 
 }  // namespace SWIGLU_ABI

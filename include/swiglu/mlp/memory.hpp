@@ -4,12 +4,11 @@
 // What a layer keeps between forward and backward (saved, one per layer and micro-batch) and what it needs only while
 // it runs (workspace, one serves every layer of a rank in turn), for each schedule.
 
-#include <algorithm>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include <swiglu/expr/scratch.hpp>
-#include <swiglu/gemm/blocking.hpp>
 #include <swiglu/mlp/params.hpp>
 #include <swiglu/mlp/schedule.hpp>
 #include <swiglu/panels.hpp>
@@ -62,145 +61,174 @@ class row_major {
   std::size_t capacity_ = 0, rows_ = 0, cols_ = 0;
 };
 
-/// saved of the fused schedules: h1 and h3 paired in panels, h in panels if it is kept.
-template <real T, bool SaveH>
-struct fused_saved {
-  paired_panels<T> h1_h3;
-  panels<T> h;
-
-  fused_saved(std::size_t tokens, std::size_t intermediate, storage memory = storage::owned)
-      : h1_h3(tokens, intermediate, memory), h(SaveH ? tokens : 0, intermediate, memory) {}
-  void set_tokens(std::size_t tokens) {
-    h1_h3.set_rows(tokens);
-    if (SaveH) h.set_rows(tokens);
-  }
-  std::size_t tokens() const { return h1_h3.rows(); }
-  std::size_t capacity() const { return h1_h3.capacity(); }
-  std::size_t bytes() const { return h1_h3.bytes() + h.bytes(); }
-  auto h1() { return h1_h3.first(); }
-  auto h3() { return h1_h3.second(); }
-  auto h1() const { return h1_h3.first(); }
-  auto h3() const { return h1_h3.second(); }
-};
-
-/// workspace of the fused schedules: grad_out in panels, g_h1 and g_h3 paired, h unless it is saved.
-template <real T, bool SaveH>
-struct fused_workspace {
-  panels<T> grad_out, h;
-  paired_panels<T> g_h1_g_h3;
-
-  fused_workspace(std::size_t tokens, std::size_t hidden, std::size_t intermediate, storage memory = storage::owned)
-      : grad_out(tokens, hidden, memory),
-        h(SaveH ? 0 : tokens, intermediate, memory),
-        g_h1_g_h3(tokens, intermediate, memory) {}
-  void set_tokens(std::size_t tokens) {
-    grad_out.set_rows(tokens);
-    if (!SaveH) h.set_rows(tokens);
-    g_h1_g_h3.set_rows(tokens);
-  }
-  std::size_t capacity() const { return g_h1_g_h3.capacity(); }
-  std::size_t bytes() const { return grad_out.bytes() + h.bytes() + g_h1_g_h3.bytes(); }
-  auto g_h1() { return g_h1_g_h3.first(); }
-  auto g_h3() { return g_h1_g_h3.second(); }
-};
-
-/// Where h is: kept, or in the workspace.
-template <real T, bool SaveH>
-panel_view<T, strip_columns<T>> h_panels(fused_saved<T, SaveH>& s, fused_workspace<T, SaveH>& ws) {
-  return SaveH ? s.h.view() : ws.h.view();
-}
-template <real T, bool SaveH>
-panel_view<const T, strip_columns<T>> h_panels(const fused_saved<T, SaveH>& s, const fused_workspace<T, SaveH>& ws) {
-  return SaveH ? s.h.view() : ws.h.view();
-}
-
-/// Whether a layer of static shape is small: the operands of each of its contractions fit into half of L2. Small layers
-/// keep their activations row-major, in static shapes, from which expr/direct.hpp makes kernels without packing or
-/// blocking.
-template <real T>
-constexpr bool is_small(std::size_t tokens, std::size_t hidden, std::size_t intermediate) {
-  if (tokens == dynamic || tokens == 0) return false;
-  // Each contraction reads at most two pairs of these; the most per matrix, padding included.
-  const auto padded = [](std::size_t n) { return round_up(n, pack<T>::size); };
-  const std::size_t t = padded(tokens), h = padded(hidden), i = padded(intermediate);
-  return 2 * std::max({t * h + h * i, t * i + h * i, t * h + t * i}) * sizeof(T) <= default_caches.l2 / 2;
-}
-
-/// saved of the fused schedules of a small layer: what the epilogue of backward multiplies by, so that the exponential,
-/// which is not small beside the products here, is computed once; and h, which costs no more than to compute it again.
-/// Rows, Cols: tokens and the intermediate extent.
-template <real T, std::size_t Rows, std::size_t Cols>
-struct small_saved {
-  row_major<T, Rows, Cols> silu, slope, h;  // silu(h1), h3 silu'(h1), h
-
-  small_saved(std::size_t tokens, std::size_t intermediate, storage memory = storage::owned)
-      : silu(tokens, intermediate, memory), slope(tokens, intermediate, memory), h(tokens, intermediate, memory) {}
-  void set_tokens(std::size_t tokens) {
-    for (auto* m : {&silu, &slope, &h}) m->set_rows(tokens);
-  }
-  std::size_t tokens() const { return h.rows(); }
-  std::size_t capacity() const { return h.capacity(); }
-  std::size_t bytes() const { return 3 * h.bytes(); }
-};
-
-/// workspace of the fused schedules of a small layer. grad_out is copied, like that of every layer, because grad_x may
-/// be its memory.
-template <real T, std::size_t Rows, std::size_t Hidden, std::size_t Cols>
-struct small_workspace {
-  row_major<T, Rows, Hidden> grad_out;
-  row_major<T, Rows, Cols> g_h1, g_h3;
-
-  small_workspace(std::size_t tokens, std::size_t hidden, std::size_t intermediate, storage memory = storage::owned)
-      : grad_out(tokens, hidden, memory), g_h1(tokens, intermediate, memory), g_h3(tokens, intermediate, memory) {}
-  void set_tokens(std::size_t tokens) {
-    grad_out.set_rows(tokens);
-    for (auto* m : {&g_h1, &g_h3}) m->set_rows(tokens);
-  }
-  std::size_t capacity() const { return g_h1.capacity(); }
-  std::size_t bytes() const { return grad_out.bytes() + 2 * g_h1.bytes(); }
-};
-
-/// saved of schedule::xla: what the program keeps alive, [tokens, intermediate] row-major.
+/// Two row-major matrices of the same shape: paired_panels without panels.
 template <real T, std::size_t Rows = dynamic, std::size_t Cols = dynamic>
-struct per_operation_saved {
-  row_major<T, Rows, Cols> h1, h3, sigmoid, h;
+class row_major_pair {
+ public:
+  row_major_pair() = default;
+  row_major_pair(std::size_t capacity, std::size_t cols, storage memory = storage::owned)
+      : first_(capacity, cols, memory), second_(capacity, cols, memory) {}
+  void set_rows(std::size_t rows) { first_.set_rows(rows), second_.set_rows(rows); }
+  std::size_t capacity() const { return first_.capacity(); }
+  std::size_t bytes() const { return first_.bytes() + second_.bytes(); }
+  auto first() { return first_.view(); }
+  auto first() const { return first_.view(); }
+  auto second() { return second_.view(); }
+  auto second() const { return second_.view(); }
+  auto first_transposed() { return first_.transposed_view(); }
+  auto second_transposed() { return second_.transposed_view(); }
 
-  per_operation_saved(std::size_t tokens, std::size_t intermediate, storage memory = storage::owned)
-      : h1(tokens, intermediate, memory),
-        h3(tokens, intermediate, memory),
-        sigmoid(tokens, intermediate, memory),
-        h(tokens, intermediate, memory) {}
-  void set_tokens(std::size_t tokens) {
-    for (auto* m : {&h1, &h3, &sigmoid, &h}) m->set_rows(tokens);
-  }
-  std::size_t tokens() const { return h.rows(); }
-  std::size_t capacity() const { return h.capacity(); }
-  std::size_t bytes() const { return h1.bytes() + h3.bytes() + sigmoid.bytes() + h.bytes(); }
+ private:
+  row_major<T, Rows, Cols> first_, second_;
 };
 
-/// workspace of schedule::xla: every value of the backward pass, and the transposes that it materialises.
-template <real T, std::size_t Rows = dynamic, std::size_t Hidden = dynamic, std::size_t Cols = dynamic>
-struct per_operation_workspace {
-  row_major<T, Rows, Cols> g_h, g_h1, g_h3, g_h1_transposed, g_h3_transposed;  // [tokens, intermediate]
-  row_major<T, Rows, Hidden> grad_out_transposed, g_x_h1, g_x_h3;              // [tokens, hidden]
+namespace impl {
+template <schedule S>
+inline constexpr bool in_panels = S.transposes == schedule::transposition::packed;
+template <schedule S, real T, std::size_t Rows, std::size_t Cols>
+using activation_memory = std::conditional_t<in_panels<S>, panels<T>, row_major<T, Rows, Cols>>;
+template <schedule S, real T, std::size_t Rows, std::size_t Cols>
+using activation_pair_memory = std::conditional_t<in_panels<S>, paired_panels<T>, row_major_pair<T, Rows, Cols>>;
 
-  per_operation_workspace(std::size_t tokens, std::size_t hidden, std::size_t intermediate,
-                          storage memory = storage::owned)
-      : g_h(tokens, intermediate, memory),
-        g_h1(tokens, intermediate, memory),
-        g_h3(tokens, intermediate, memory),
-        g_h1_transposed(tokens, intermediate, memory),
-        g_h3_transposed(tokens, intermediate, memory),
-        grad_out_transposed(tokens, hidden, memory),
-        g_x_h1(tokens, hidden, memory),
-        g_x_h3(tokens, hidden, memory) {}
+/// Matrices that a schedule has no use for have a capacity of 0.
+template <class... Matrix>
+void set_rows_of_used(std::size_t rows, Matrix&... matrix) {
+  ((matrix.capacity() == 0 ? void() : matrix.set_rows(rows)), ...);
+}
+}  // namespace impl
+
+/// The intermediate values [tokens, intermediate] of a schedule: those that it keeps between the passes, or (not
+/// `Kept`) those that it computes again. Rows, Cols: tokens and the intermediate extent where the layout has them.
+template <real T, schedule S, bool Kept, std::size_t Rows = dynamic, std::size_t Cols = dynamic>
+class layer_values {
+  using matrix = impl::activation_memory<S, T, Rows, Cols>;
+  using pair = impl::activation_pair_memory<S, T, Rows, Cols>;
+
+ public:
+  static constexpr bool has_h1_h3 = S.keeps_h1_h3() == Kept, has_h = S.keeps_h() == Kept;
+  static constexpr bool has_sigmoid = S.stores_sigmoid() && S.keeps_sigmoid() == Kept;
+  static constexpr bool has_complement = has_sigmoid && S.cut != schedule::kernels::unfused;
+
+  layer_values(std::size_t tokens, std::size_t intermediate, storage memory = storage::owned)
+      : capacity_(tokens),
+        tokens_(tokens),
+        h1_h3_(has_h1_h3 ? tokens : 0, intermediate, memory),
+        sigmoids_(has_complement ? tokens : 0, intermediate, memory),
+        sigmoid_(has_sigmoid && !has_complement ? tokens : 0, intermediate, memory),
+        h_(has_h ? tokens : 0, intermediate, memory) {}
   void set_tokens(std::size_t tokens) {
-    for (auto* m : {&g_h, &g_h1, &g_h3, &g_h1_transposed, &g_h3_transposed}) m->set_rows(tokens);
-    for (auto* m : {&grad_out_transposed, &g_x_h1, &g_x_h3}) m->set_rows(tokens);
+    impl::set_rows_of_used(tokens, h1_h3_, sigmoids_, sigmoid_, h_);
+    tokens_ = tokens;
   }
-  std::size_t capacity() const { return g_h.capacity(); }
-  std::size_t bytes() const { return 5 * g_h.bytes() + 3 * g_x_h1.bytes(); }
+  std::size_t tokens() const { return tokens_; }
+  std::size_t capacity() const { return capacity_; }
+  std::size_t bytes() const { return h1_h3_.bytes() + sigmoids_.bytes() + sigmoid_.bytes() + h_.bytes(); }
+
+  auto h1() { return h1_h3_.first(); }
+  auto h1() const { return h1_h3_.first(); }
+  auto h3() { return h1_h3_.second(); }
+  auto h3() const { return h1_h3_.second(); }
+  auto sigmoid() { return sigmoid_of(*this); }
+  auto sigmoid() const { return sigmoid_of(*this); }
+  auto complement() { return sigmoids_.second(); }
+  auto complement() const { return sigmoids_.second(); }
+  auto h() { return h_.view(); }
+  auto h() const { return h_.view(); }
+
+ private:
+  template <class Self>
+  static auto sigmoid_of(Self& self) {
+    if constexpr (has_complement)
+      return self.sigmoids_.first();
+    else
+      return self.sigmoid_.view();
+  }
+  std::size_t capacity_, tokens_;
+  pair h1_h3_, sigmoids_;
+  matrix sigmoid_, h_;
 };
+
+/// The scratch memory of a schedule.
+template <real T, schedule S, std::size_t Rows = dynamic, std::size_t Hidden = dynamic, std::size_t Cols = dynamic>
+class layer_workspace {
+  static constexpr bool packed = impl::in_panels<S>, two_branches = S.grad_x != schedule::branches::one_contraction;
+
+ public:
+  layer_values<T, S, false, Rows, Cols> values;
+
+  layer_workspace(std::size_t tokens, std::size_t hidden, std::size_t intermediate, storage memory = storage::owned)
+      : values(tokens, intermediate, memory),
+        grad_out_(packed ? tokens : 0, hidden, memory),
+        g_h_(S.cut == schedule::kernels::fused ? 0 : tokens, intermediate, memory),
+        g_h1_g_h3_(tokens, intermediate, memory),
+        grad_out_transposed_(packed ? 0 : tokens, hidden, memory),
+        transposed_(packed ? 0 : tokens, intermediate, memory),
+        branches_(two_branches ? tokens : 0, hidden, memory) {}
+  void set_tokens(std::size_t tokens) {
+    values.set_tokens(tokens);
+    impl::set_rows_of_used(tokens, grad_out_, g_h_, g_h1_g_h3_, grad_out_transposed_, transposed_, branches_);
+  }
+  std::size_t capacity() const { return values.capacity(); }
+  std::size_t bytes() const {
+    return values.bytes() + grad_out_.bytes() + g_h_.bytes() + g_h1_g_h3_.bytes() + grad_out_transposed_.bytes() +
+           transposed_.bytes() + branches_.bytes();
+  }
+
+  /// grad_out copied into panels, which every product reads; grad_x may be the memory of the caller's.
+  auto grad_out() { return grad_out_.view(); }
+  auto g_h() { return g_h_.view(); }
+  auto g_h1() { return g_h1_g_h3_.first(); }
+  auto g_h3() { return g_h1_g_h3_.second(); }
+  /// The transposes that schedule::transposition::materialised writes.
+  auto grad_out_transposed() { return grad_out_transposed_.transposed_view(); }
+  auto g_h1_transposed() { return transposed_.first_transposed(); }
+  auto g_h3_transposed() { return transposed_.second_transposed(); }
+  /// The two branches of grad_x, [tokens, hidden], where they are products of their own.
+  auto g_x_h1() { return branches_.first(); }
+  auto g_x_h3() { return branches_.second(); }
+
+ private:
+  impl::activation_memory<S, T, Rows, Hidden> grad_out_;
+  impl::activation_memory<S, T, Rows, Cols> g_h_;
+  impl::activation_pair_memory<S, T, Rows, Cols> g_h1_g_h3_;
+  row_major<T, Rows, Hidden> grad_out_transposed_;
+  row_major_pair<T, Rows, Cols> transposed_;
+  row_major_pair<T, Rows, Hidden> branches_;
+};
+
+/// The intermediate values, wherever the schedule has them.
+template <class Saved, class Workspace>
+struct hidden_values {
+  Saved& saved;
+  Workspace& scratch;
+
+  auto h1() const {
+    return from<Saved::has_h1_h3>([](auto& v) { return v.h1(); });
+  }
+  auto h3() const {
+    return from<Saved::has_h1_h3>([](auto& v) { return v.h3(); });
+  }
+  auto sigmoid() const {
+    return from<Saved::has_sigmoid>([](auto& v) { return v.sigmoid(); });
+  }
+  auto complement() const {
+    return from<Saved::has_complement>([](auto& v) { return v.complement(); });
+  }
+  auto h() const {
+    return from<Saved::has_h>([](auto& v) { return v.h(); });
+  }
+
+ private:
+  template <bool Kept, class F>
+  auto from(F f) const {
+    if constexpr (Kept)
+      return f(saved);
+    else
+      return f(scratch.values);
+  }
+};
+template <class Saved, class Workspace>
+hidden_values(Saved&, Workspace&) -> hidden_values<Saved, Workspace>;
 
 }  // namespace SWIGLU_ABI
 }  // namespace swiglu
