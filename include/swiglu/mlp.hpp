@@ -124,7 +124,9 @@ class mlp {
     buffer<T> staging_;
   };
 
-  /// Forward on the mesh: `Out` says what becomes of the partial sums of out over the tensor axis.
+  /// Forward on the mesh: `Out` says what becomes of the partial sums of out over the tensor axis. With
+  /// reduction::sequence_parallel x and out are this rank's share of the tokens; so are x, grad_out and grad_x of a
+  /// backward pass whose grad_x is.
   template <reduction Out = reduction::all_reduce, class In, class W, class O, class Data, class Tensor>
   static void forward(const In& x, const W& w, saved& s, workspace& ws, O&& out, const mesh<Data, Tensor>& axes) {
     check_axes("forward", axes);
@@ -162,8 +164,7 @@ class mlp {
             class... Axes>
     requires std::default_initializable<X>
   static auto forward_and_backward(const In& x, const W& w, const G& grad_out, const Axes&... axes) {
-    static_assert(Out != reduction::reduce_scatter && R.grad_x != reduction::reduce_scatter &&
-                      R.grad_w != reduction::reduce_scatter,
+    static_assert(!scatters(Out) && !scatters(R.grad_x) && !scatters(R.grad_w),
                   "swiglu: forward_and_backward returns whole tensors: call forward and backward to scatter them");
     const std::size_t tokens = x.rows();
     saved s(tokens);
@@ -213,19 +214,23 @@ class mlp {
 
   template <reduction Out, class In, class W, class O, class Tensor>
   static void run_forward(const In& x_in, const W& w_in, saved& s, workspace& ws, O& out_in, Tensor& axis) {
-    const std::size_t tokens = x_in.rows(), ranks = static_cast<std::size_t>(axis.size());
+    const auto ranks = static_cast<std::size_t>(axis.size());
+    const std::size_t tokens = x_in.rows() * (Out == reduction::sequence_parallel ? ranks : 1);
     check_tokens("forward", tokens, s.capacity(), ws.capacity());
-    const auto x = impl::activation<activation_matrix<const T>, hidden>("forward: x", x_in, tokens);
+    gathered_tensor<T> x(impl::activation<view<const T, dynamic, dynamic>, hidden>("forward: x", x_in, x_in.rows()),
+                         Out, ranks);
     const auto w = check_weights(w_in);
     staged_tensor<T> out(
         impl::activation<matrix, hidden>("forward: out", out_in, impl::rows_of("forward: out", tokens, Out, ranks)),
         Out, ranks, false);
-    out.use_staging(ws.staging(out.staging()));
+    give_staging(ws, x, out);
     w.each([&](const auto& p) { impl::refuse_overlap("forward: out and a weight", out.to(), p); });
 
     ws.set_tokens(tokens);
     s.set_tokens(tokens);
-    forward_kernels(ws.on(), x, w, s, ws, activation_matrix<T>(out.target()));
+    const auto all_x = x.whole(axis);
+    forward_kernels(ws.on(), impl::matrix_as<activation_matrix<const T>>(all_x), w, s, ws,
+                    activation_matrix<T>(out.target()));
     if (!out.reduced()) return;
     if (out.scattered())
       reduce_scatter<T>(axis, out.full(), out.part());
@@ -244,13 +249,14 @@ class mlp {
             class Tensor>
   static void run_backward(const G& grad_out_in, const In& x_in, const W& w_in, const saved& s, workspace& ws,
                            GradX& grad_x_in, gradient_target<Gradients, Accumulate> target, Data& data, Tensor& axis) {
-    const std::size_t tokens = x_in.rows();
     const auto data_ranks = static_cast<std::size_t>(data.size()), ranks = static_cast<std::size_t>(axis.size());
+    const std::size_t share = x_in.rows(), tokens = share * (R.grad_x == reduction::sequence_parallel ? ranks : 1);
     check_tokens("backward", tokens, s.capacity(), ws.capacity());
     check_extent("backward: rows of x (tokens of the forward pass)", s.tokens(), tokens);
-    using input = activation_matrix<const T>;
-    const auto x = impl::activation<input, hidden>("backward: x", x_in, tokens);
-    const auto grad_out = impl::activation<input, hidden>("backward: grad_out", grad_out_in, tokens);
+    using input = view<const T, dynamic, dynamic>;
+    gathered_tensor<T> x_share(impl::activation<input, hidden>("backward: x", x_in, share), R.grad_x, ranks);
+    gathered_tensor<T> grad_out_share(impl::activation<input, hidden>("backward: grad_out", grad_out_in, share),
+                                      R.grad_x, ranks);
     const auto w = check_weights(w_in);
     staged_tensor<T> grad_x(
         impl::activation<matrix, hidden>("backward: grad_x", grad_x_in,
@@ -262,20 +268,13 @@ class mlp {
         gradient<hidden, intermediate, how, Accumulate>("backward: gradient of gate", target.to.gate, data_ranks),
         gradient<hidden, intermediate, how, Accumulate>("backward: gradient of up", target.to.up, data_ranks),
         gradient<intermediate, hidden, how, Accumulate>("backward: gradient of down", target.to.down, data_ranks)};
-    stage(ws, grad_x, g);
-    impl::refuse_overlap("backward: grad_x and x", grad_x.to(), x);
-    w.each([&](const auto& p) {
-      impl::refuse_overlap("backward: grad_x and a weight", grad_x.to(), p);
-      for (const auto& one : g) impl::refuse_overlap("backward: a gradient and a weight", one.to(), p);
-    });
-    for (std::size_t i = 0; i < g.size(); ++i) {
-      impl::refuse_overlap("backward: a gradient and x", g[i].to(), x);
-      impl::refuse_overlap("backward: a gradient and grad_out", g[i].to(), grad_out);
-      impl::refuse_overlap("backward: a gradient and grad_x", g[i].to(), grad_x.to());
-      for (std::size_t j = 0; j < i; ++j) impl::refuse_overlap("backward: two gradients", g[i].to(), g[j].to());
-    }
+    give_staging(ws, x_share, grad_out_share, grad_x, g[0], g[1], g[2]);
+    impl::refuse_overlaps(grad_x, g, x_share.from(), grad_out_share.from(), w);
 
     ws.set_tokens(tokens);
+    const auto all_x = x_share.whole(axis), all_grad_out = grad_out_share.whole(axis);
+    const auto x = impl::matrix_as<activation_matrix<const T>>(all_x);
+    const auto grad_out = impl::matrix_as<activation_matrix<const T>>(all_grad_out);
     const auto weights_pass = [&] {
       const view<T, Hidden, Cols> gate = g[0].target(), up = g[1].target();
       const view<T, Cols, Hidden> down = g[2].target();
@@ -328,19 +327,6 @@ class mlp {
     }
     if (grad_x.scattered()) reduce_scatter<T>(axis, grad_x.full(), grad_x.part());
     grad_x.deliver(ws.on());
-  }
-
-  /// Staging memory for all results of a backward pass that need it.
-  static void stage(workspace& ws, staged_tensor<T>& grad_x, std::array<staged_tensor<T>, 3>& g) {
-    std::size_t n = grad_x.staging();
-    for (const auto& one : g) n += one.staging();
-    T* memory = ws.staging(n);
-    grad_x.use_staging(memory);
-    memory += grad_x.staging();
-    for (auto& one : g) {
-      one.use_staging(memory);
-      memory += one.staging();
-    }
   }
 };
 

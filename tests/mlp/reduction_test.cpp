@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// unreduced, all_reduce and reduce_scatter, for out, grad_x and the weight gradients: three views of one sum.
+// unreduced, all_reduce, reduce_scatter and sequence_parallel, for out, grad_x and the weight gradients: views of one
+// sum.
 
 #include <doctest/doctest.h>
 
@@ -30,6 +31,9 @@ using test::xla;
 
 using any = swiglu::view<float, dynamic, dynamic>;
 
+constexpr auto unreduced = reduction::unreduced, all_reduce = reduction::all_reduce,
+               reduce_scatter = reduction::reduce_scatter, sequence_parallel = reduction::sequence_parallel;
+
 /// The rows that rank r of n gets of a tensor.
 template <class X>
 auto share(const X& x, std::size_t r, std::size_t n) {
@@ -52,7 +56,7 @@ template <class Mesh, reduction Out, reductions R>
 struct room {
   static constexpr std::size_t local = Mesh::intermediate / Mesh::tensor_ranks;
   static std::size_t rows(std::size_t all, reduction how, std::size_t ranks) {
-    return how == reduction::reduce_scatter ? all / ranks : all;
+    return scatters(how) ? all / ranks : all;
   }
   struct gradients {
     any gate, up, down;
@@ -107,12 +111,24 @@ void agree(tally& cases) {
           typename layer::workspace ws(Mesh::tokens);
           auto g = to.grad();
           if (add) test::fill(g.gate, 1), test::fill(g.up, 2), test::fill(g.down, 3);
+          // With sequence parallelism a rank has its share of the inputs, too; here in rows with gaps, or without.
+          const auto input = [&](const auto& whole, reduction how) {
+            const bool part = how == sequence_parallel;
+            const std::size_t n = part ? Mesh::tokens / Mesh::tensor_ranks : Mesh::tokens, first = part ? t * n : 0;
+            auto copy = std::make_unique<guarded<float>>(n, Mesh::hidden, Mesh::hidden + gap);
+            const auto v = copy->view();
+            for (std::size_t r = 0; r < n; ++r)
+              for (std::size_t c = 0; c < Mesh::hidden; ++c) v(r, c) = whole(first + r, c);
+            return copy;
+          };
           const auto run = [&](const auto& mesh) {
-            layer::template forward<Out>(b.x, b.w, s, ws, to.out.view(), mesh);
+            layer::template forward<Out>(input(b.x, Out)->view(), b.w, s, ws, to.out.view(), mesh);
+            const auto x = input(b.x, R.grad_x), grad_out = input(b.grad_out, R.grad_x);
             if (add)
-              layer::template backward<R>(b.grad_out, b.x, b.w, s, ws, to.grad_x.view(), accumulate(g), mesh);
+              layer::template backward<R>(grad_out->view(), x->view(), b.w, s, ws, to.grad_x.view(), accumulate(g),
+                                          mesh);
             else
-              layer::template backward<R>(b.grad_out, b.x, b.w, s, ws, to.grad_x.view(), g, mesh);
+              layer::template backward<R>(grad_out->view(), x->view(), b.w, s, ws, to.grad_x.view(), g, mesh);
           };
           if (minimal) {
             test::basic<swiglu::thread_communicator> data{axes.data}, tensor{axes.tensor};
@@ -133,9 +149,9 @@ void agree(tally& cases) {
                                    std::size_t ranks, std::size_t seed, const char* what) {
               const auto& expected = member(how == reduction::unreduced ? terms.at(d, t) : sums.at(d, t));
               const any is = actual.view();
-              const auto mine = how == reduction::reduce_scatter ? share(expected, rank, ranks)
-                                                                 : expected.view().row_block(0, expected.rows());
-              if (program && &actual == &to.grad_x && how == reduction::reduce_scatter)
+              const auto mine =
+                  scatters(how) ? share(expected, rank, ranks) : expected.view().row_block(0, expected.rows());
+              if (program && &actual == &to.grad_x && scatters(how))
                 report(test::near_in_norm(is, test::to_matrix(mine), 1e-6), what);  // the branches are added first
               else
                 report(seed == 0 ? same_bits(is, mine) : is_sum(is, before(seed, is), mine), what);
@@ -158,9 +174,6 @@ void agree(tally& cases) {
       }
 }
 
-constexpr auto unreduced = reduction::unreduced, all_reduce = reduction::all_reduce,
-               reduce_scatter = reduction::reduce_scatter;
-
 }  // namespace
 
 TEST_CASE_TEMPLATE("2 x 2: the choices agree to the bit", S, fused, xla) {
@@ -168,6 +181,7 @@ TEST_CASE_TEMPLATE("2 x 2: the choices agree to the bit", S, fused, xla) {
   agree<meshed<S, 2, 2>, unreduced, reductions{unreduced, unreduced}>(cases);
   agree<meshed<S, 2, 2>, all_reduce, reductions{all_reduce, all_reduce}>(cases);
   agree<meshed<S, 2, 2>, reduce_scatter, reductions{reduce_scatter, reduce_scatter}>(cases);
+  agree<meshed<S, 2, 2>, sequence_parallel, reductions{sequence_parallel, all_reduce}>(cases);
   agree<meshed<S, 2, 2>, all_reduce, reductions{reduce_scatter, unreduced}>(cases);
   agree<meshed<S, 2, 2>, unreduced, reductions{all_reduce, reduce_scatter}>(cases);
   CHECK(cases);
@@ -179,6 +193,8 @@ TEST_CASE("4 x 1 and 1 x 4: an axis of one rank changes nothing") {
   agree<meshed<fused, 4, 1>, all_reduce, reductions{all_reduce, all_reduce}>(cases);
   agree<meshed<fused, 1, 4>, reduce_scatter, reductions{reduce_scatter, reduce_scatter}>(cases);
   agree<meshed<fused, 1, 4>, all_reduce, reductions{all_reduce, all_reduce}>(cases);
+  agree<meshed<fused, 1, 4>, sequence_parallel, reductions{sequence_parallel, unreduced}>(cases);
+  agree<meshed<fused, 4, 1>, sequence_parallel, reductions{sequence_parallel, reduce_scatter}>(cases);
   CHECK(cases);
 }
 

@@ -80,13 +80,14 @@ template <class To, std::size_t Rows, std::size_t Columns, class M>
 
 /// Rows of a tensor that a rank gets: all, or its share of them.
 inline std::size_t rows_of(std::string_view where, std::size_t rows, reduction how, std::size_t ranks) {
-  if (how != reduction::reduce_scatter) return rows;
+  if (!scatters(how)) return rows;
   return shard_detail::equal_part(where, "rows to scatter", rows, ranks);
 }
 
 /// The gradient of a weight [Rows, Columns] that is summed over `ranks` ranks.
 template <std::size_t Rows, std::size_t Columns, reduction How, bool Accumulate, class M>
 auto gradient(std::string_view where, M& g, std::size_t ranks) {
+  static_assert(How != reduction::sequence_parallel, "swiglu: mlp: sequence_parallel is a choice for grad_x only");
   if constexpr (How != reduction::reduce_scatter)
     (void)sizeof(shape_and_layer<M::static_rows, M::static_cols, Rows, Columns>);
   check_extent(where, "rows", rows_of(where, Rows, How, ranks), g.rows());
@@ -107,6 +108,23 @@ template <class Result, class Input>
   const auto begin = [](const auto& m) { return reinterpret_cast<std::uintptr_t>(m.data()); };
   const auto end = [&](const auto& m) { return begin(m) + m.rows() * m.pitch() * sizeof(*m.data()); };
   if (begin(result) < end(input) && begin(input) < end(result)) refuse_footprints(what, result, input);
+}
+
+/// Throws std::invalid_argument if the results of a backward pass share memory with each other or with what is read
+/// after they are written.
+template <class GradX, class Gradients, class Input, class Weights>
+void refuse_overlaps(const GradX& grad_x, const Gradients& g, const Input& x, const Input& grad_out, const Weights& w) {
+  refuse_overlap("backward: grad_x and x", grad_x.to(), x);
+  w.each([&](const auto& p) {
+    refuse_overlap("backward: grad_x and a weight", grad_x.to(), p);
+    for (const auto& one : g) refuse_overlap("backward: a gradient and a weight", one.to(), p);
+  });
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    refuse_overlap("backward: a gradient and x", g[i].to(), x);
+    refuse_overlap("backward: a gradient and grad_out", g[i].to(), grad_out);
+    refuse_overlap("backward: a gradient and grad_x", g[i].to(), grad_x.to());
+    for (std::size_t j = 0; j < i; ++j) refuse_overlap("backward: two gradients", g[i].to(), g[j].to());
+  }
 }
 
 }  // namespace impl

@@ -74,10 +74,19 @@ gradient_target<G, true> accumulate(G& g) {
 /// What happens over an axis to a tensor of which every rank of the axis holds a part of the sum. A choice for each of
 /// out (tensor axis), grad_x (tensor axis) and the weight gradients (data axis).
 enum class reduction {
-  unreduced,      ///< each rank keeps its part: the caller sums later, or accumulates micro-batches first
-  all_reduce,     ///< every rank gets the sum
-  reduce_scatter  ///< rank r gets rows r * n / size ... of the sum (of each weight gradient its own rows)
+  unreduced,       ///< each rank keeps its part: the caller sums later, or accumulates micro-batches first
+  all_reduce,      ///< every rank gets the sum
+  reduce_scatter,  ///< rank r gets rows r * n / size ... of the sum (of each weight gradient its own rows)
+  /// Activations only: each rank of the axis has its share of the tokens, in and out. x is gathered before the first
+  /// product and out scattered after the last; in backward x and grad_out are gathered and grad_x is scattered
+  /// (sequence parallelism: Korthikanti et al. 2022). tokens of saved and workspace are those of all shares.
+  sequence_parallel
 };
+
+/// Whether a rank gets only its share of the rows.
+constexpr bool scatters(reduction how) {
+  return how == reduction::reduce_scatter || how == reduction::sequence_parallel;
+}
 
 /// The choices of one backward pass.
 struct reductions {

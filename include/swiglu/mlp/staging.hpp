@@ -5,9 +5,11 @@
 // collective itself (rows with gaps, a sum to be added to what is there, a slice of the sum) the kernel writes to
 // memory of the workspace instead, from which the result is delivered afterwards.
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
+#include <swiglu/comm/collectives.hpp>
 #include <swiglu/expr/evaluate.hpp>
 #include <swiglu/mlp/params.hpp>
 
@@ -24,7 +26,7 @@ class staged_tensor {
   /// ranks. `accumulate`: the result is added to it.
   staged_tensor(matrix to, reduction how, std::size_t ranks, bool accumulate)
       : to_(to),
-        scatter_(how == reduction::reduce_scatter && ranks > 1),
+        scatter_(scatters(how) && ranks > 1),
         accumulate_(accumulate),
         reduced_(how != reduction::unreduced && ranks > 1),
         rows_(scatter_ ? to.rows() * ranks : to.rows()) {
@@ -67,6 +69,52 @@ class staged_tensor {
   std::size_t rows_;
   T* memory_ = nullptr;
 };
+
+/// x or grad_out [rows, cols]: as the caller has it or, with reduction::sequence_parallel, the shares of all ranks.
+template <real T>
+class gathered_tensor {
+ public:
+  using matrix = view<const T, dynamic, dynamic>;
+
+  gathered_tensor(matrix from, reduction how, std::size_t ranks)
+      : from_(from),
+        gather_(how == reduction::sequence_parallel && ranks > 1),
+        rows_(from.rows() * (gather_ ? ranks : 1)) {}
+
+  std::size_t staging() const { return gather_ ? (rows_ + (gaps() ? from_.rows() : 0)) * from_.cols() : 0; }
+  void use_staging(T* memory) { memory_ = memory; }
+  /// The caller's memory.
+  const matrix& from() const { return from_; }
+
+  /// All rows. Collective.
+  template <class C>
+  matrix whole(C& axis) const {
+    if (!gather_) return from_;
+    const std::size_t own = from_.rows() * from_.cols(), all = rows_ * from_.cols();
+    const T* share = from_.data();
+    if (gaps()) {
+      for (std::size_t r = 0; r < from_.rows(); ++r)
+        std::copy_n(from_.data() + r * from_.pitch(), from_.cols(), memory_ + all + r * from_.cols());
+      share = memory_ + all;
+    }
+    all_gather<T>(axis, std::span<const T>(share, own), std::span<T>(memory_, all));
+    return matrix(memory_, extents<dynamic, dynamic>{rows_, from_.cols()});
+  }
+
+ private:
+  bool gaps() const { return from_.pitch() != from_.cols() && from_.rows() > 1; }
+  matrix from_;
+  bool gather_;
+  std::size_t rows_;
+  T* memory_ = nullptr;
+};
+
+/// Gives each of `tensors` its part of a workspace's staging memory.
+template <class Workspace, class... Tensor>
+void give_staging(Workspace& ws, Tensor&... tensors) {
+  auto* memory = ws.staging((tensors.staging() + ...));
+  ((tensors.use_staging(memory), memory += tensors.staging()), ...);
+}
 
 }  // namespace SWIGLU_ABI
 }  // namespace swiglu
