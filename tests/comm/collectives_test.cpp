@@ -17,7 +17,7 @@
 #include <swiglu/comm/mesh.hpp>
 #include <swiglu/comm/self.hpp>
 
-#include "support.hpp"
+#include "comm/support.hpp"
 
 using namespace comm_test;
 

@@ -17,7 +17,7 @@
 
 #include <swiglu/comm/launch.hpp>
 
-#include "support.hpp"
+#include "comm/support.hpp"
 
 using namespace comm_test;
 using swiglu::thread_communicator;

@@ -17,7 +17,8 @@
 
 #include <swiglu/comm/launch.hpp>
 
-#include "support.hpp"
+#include "comm/scenes.hpp"
+#include "comm/support.hpp"
 
 using namespace comm_test;
 using swiglu::thread_communicator;
@@ -299,97 +300,22 @@ TEST_CASE("a rank that never even joined is reported as that") {
   CHECK(seen.says("missing: rank 1 has never joined"));
 }
 
-TEST_CASE("calls that differ: every rank throws, no buffer is changed, and the ranks go on together") {
+TEST_CASE("calls that differ: every rank throws the same, no buffer is changed, and the ranks go on together") {
   const time_limit limit("mismatch");
-  using counts = std::vector<std::size_t>;
-  struct scene {
-    counts usual, odd;
-    std::vector<std::string_view> usual_names, odd_names;
-    std::string_view told;
-  };
-  const std::vector<scene> scenes{
-      {{100}, {101}, {}, {}, "passes 100 elements as buffer 0"},
-      {{100}, {0}, {}, {}, "passes 0 elements as buffer 0"},
-      {{4}, {2, 2}, {}, {}, "passes 2 buffers"},
-      {{1}, {}, {}, {}, "passes 0 buffers"},
-      {{20, 30}, {30, 20}, {}, {}, "passes 20 elements as buffer 0"},
-      {{50, 50}, {50, 50}, {"w1", "w3"}, {"w3", "w1"}, "passes \"w3\" as buffer 0"},
-      {{50, 50, 9}, {50, 50, 9}, {"w1", "w3", "w2"}, {"w1", "w2", "w2"}, "passes \"w2\" as buffer 1"},
-      {{50}, {50}, {"w1"}, {}, "passes unnamed as buffer 0"},
-      {{4000}, {200}, {}, {}, "passes 4000 elements as buffer 0"},  // one in place, the other copied
-  };
-  for (const scene& s : scenes)
-    for (const std::size_t copy_limit : {std::size_t{1} << 20, std::size_t{0}, std::size_t{1000}})
-      for (int odd_rank = 0; odd_rank < 3; ++odd_rank) {
-        std::atomic<int> changed{0}, unusable{0};
-        const thread_world world(3, patient(copy_limit));
-        const auto mismatch_on = [&](int rank) {
-          thread_communicator c = world.data(rank);
-          std::vector<std::vector<float>> buffers;
-          std::vector<std::span<float>> spans;
-          for (const std::size_t count : rank == odd_rank ? s.odd : s.usual) buffers.push_back(terms(rank, count));
-          for (auto& buffer : buffers) spans.emplace_back(buffer);
-          const auto& names = rank == odd_rank ? s.odd_names : s.usual_names;
-          const outcome error = outcome_of([&] {
-            c.all_reduce(std::span<const std::span<float>>(spans), std::span<const std::string_view>(names));
-          });
-          for (const auto& buffer : buffers) changed += !is_terms(buffer, rank);
-          for (const std::size_t count : {10U, 10000U}) {
-            std::vector<float> after = terms(rank, count);
-            c.all_reduce(std::span<float>(after));
-            unusable += !is_fold(after, 3);
-          }
-          return error.error;
-        };
-        const auto seen = outcomes(3, [&](int rank) {
-          if (const auto error = mismatch_on(rank)) std::rethrow_exception(error);
-        });
-        for (const outcome& o : seen) {
-          CHECK(o.is<swiglu::collective_mismatch>());
-          CHECK(o.text() == seen[0].text());
-          CHECK(o.says(s.told));
-          CHECK(o.says("rank " + std::to_string(odd_rank == 0 ? 1 : odd_rank)));
-        }
-        CHECK(changed == 0);
-        CHECK(unusable == 0);
-        CHECK(world.error() == nullptr);
-      }
-}
-
-TEST_CASE("different element types or operations are a mismatch as well") {
-  const time_limit limit("mismatch of kind");
-  const auto run = [](auto first, auto second) {
-    return outcome_of([&] {
+  for (const int ranks : {3, 4})
+    for (const std::size_t copy_limit : {std::size_t{1} << 20, std::size_t{0}, std::size_t{1000}}) {
+      std::mutex mutex;
+      std::string found;
       swiglu::run_ranks(
-          2, [&](thread_communicator& c) { c.rank() == 0 ? first(c) : second(c); }, patient());
-    });
-  };
-  const auto floats = [](thread_communicator& c) { sum(c); };
-  const auto ints = [](thread_communicator& c) {
-    std::vector<int> v(64);
-    c.all_reduce(std::span<int>(v));
-  };
-  const auto gather = [](thread_communicator& c) {
-    std::vector<float> in(64), out(128);
-    c.all_gather(std::span<const float>(in), std::span<float>(out));
-  };
-  const auto scatter = [](thread_communicator& c) {
-    std::vector<float> in(64), out(32);
-    c.reduce_scatter(std::span<const float>(in), std::span<float>(out));
-  };
-  const auto started = [](thread_communicator& c) {
-    std::vector<float> v(63);
-    auto request = c.iall_reduce(std::span<float>(v));
-    request.wait();
-  };
-  const outcome types = run(floats, ints);
-  CHECK(types.is<swiglu::collective_mismatch>());
-  CHECK(types.says("rank 0 passes float32, rank 1 passes int32"));
-  const outcome operations = run(gather, scatter);
-  CHECK(operations.is<swiglu::collective_mismatch>());
-  CHECK(operations.says("rank 0 calls all_gather #1 of 64 float32, rank 1 calls reduce_scatter #1 of 64 float32"));
-  CHECK(run(scatter, floats).is<swiglu::collective_mismatch>());
-  CHECK(run(floats, started).is<swiglu::collective_mismatch>());
+          ranks,
+          [&](thread_communicator& c) {
+            const std::string mine = mismatches(c);
+            const std::lock_guard lock(mutex);
+            found += mine;
+          },
+          patient(copy_limit));
+      CHECK(found == "");
+    }
 }
 
 TEST_CASE("after an abort every call throws at once, on both axes") {

@@ -15,7 +15,7 @@
 
 #include <swiglu/comm/launch.hpp>
 
-#include "support.hpp"
+#include "comm/support.hpp"
 
 using namespace comm_test;
 

@@ -13,7 +13,6 @@
 // comm/launch.hpp starts the threads; thread_world, below, is for those who have threads already. Every rank needs one
 // of its own: ranks that are tasks of a smaller pool wait for each other for ever.
 
-#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -24,6 +23,7 @@
 #include <utility>
 
 #include <swiglu/comm/communicator.hpp>
+#include <swiglu/comm/detail/call_guard.hpp>
 #include <swiglu/comm/detail/thread_collective.hpp>
 #include <swiglu/comm/thread_options.hpp>
 
@@ -103,7 +103,7 @@ class thread_communicator {
   }
   template <comm_detail::summable T>
   void all_reduce(std::span<const std::span<T>> buffers, std::span<const std::string_view> names = {}) {
-    const session call(*this, idle);
+    const session call(*this);
     begin(comm_detail::operation::all_reduce, buffers, names);
     collective_.advance(true);
   }
@@ -111,12 +111,12 @@ class thread_communicator {
   /// Starts to sum a buffer, in place. Never waits.
   template <comm_detail::summable T>
   thread_request iall_reduce(std::span<T> buffer, std::string_view name = {}) {
-    session call(*this, idle);
+    session call(*this);
     begin(comm_detail::operation::all_reduce, std::span<const std::span<T>>(&buffer, 1),
           std::span<const std::string_view>(&name, 1));
     if (size() == 1) return thread_request(nullptr);
     collective_.report(comm_detail::whereabouts::started);
-    call.then = started;
+    call.then = call_guard::started;
     return thread_request(this);
   }
 
@@ -150,26 +150,14 @@ class thread_communicator {
     axis.seat(rank).use();
   }
 
-  enum usage : int { idle, inside, started };
+  using call_guard = comm_detail::call_guard;
 
   // The time in which this object is used by a call.
-  class session {
-   public:
-    session(thread_communicator& c, usage from) : then(idle), communicator_(c) {
-      int seen = from;
-      if (!c.usage_.compare_exchange_strong(seen, inside))
-        throw std::logic_error(seen == started ? "swiglu::thread_communicator: called before a request's wait()"
-                                               : "swiglu::thread_communicator: entered by two threads at once");
+  struct session : call_guard::session {
+    explicit session(thread_communicator& c, call_guard::usage from = call_guard::idle)
+        : call_guard::session(c.guard_, from) {
       c.axis_.seat(c.rank_).use();
     }
-    session(const session&) = delete;
-    session& operator=(const session&) = delete;
-    ~session() { communicator_.usage_.store(then); }
-
-    usage then;
-
-   private:
-    thread_communicator& communicator_;
   };
 
   template <class T>
@@ -195,7 +183,7 @@ class thread_communicator {
     if (in_bytes < out_bytes + out.size_bytes() && out_bytes < in_bytes + in.size_bytes())
       throw std::invalid_argument("swiglu::thread_communicator: the spans of " + std::string(comm_detail::name_of(op)) +
                                   " overlap");
-    const session call(*this, idle);
+    const session call(*this);
     // The board shows mutable buffers; those of these two operations are only read.
     const std::span<T> shown(const_cast<T*>(in.data()), in.size());
     begin(op, std::span<const std::span<T>>(&shown, 1), {}, out_bytes);
@@ -206,19 +194,19 @@ class thread_communicator {
   comm_detail::thread_axis& axis_;
   int rank_;
   comm_detail::thread_collective collective_;
-  std::atomic<int> usage_{idle};
+  call_guard guard_{"swiglu::thread_communicator"};
   int exceptions_;
 };
 
 inline bool thread_request::resume(bool block) {
   if (communicator_ == nullptr) return true;
   thread_communicator& c = *communicator_;
-  thread_communicator::session call(c, thread_communicator::started);
+  thread_communicator::session call(c, comm_detail::call_guard::started);
   communicator_ = nullptr;  // the request is over, also if this throws, unless the call turns out to be pending
   if (block) c.collective_.report(comm_detail::whereabouts::waiting);
   if (c.collective_.advance(block)) return true;
   communicator_ = &c;
-  call.then = thread_communicator::started;
+  call.then = comm_detail::call_guard::started;
   return false;
 }
 
@@ -231,7 +219,7 @@ inline void thread_request::settle() noexcept {
   if (std::uncaught_exceptions() > exceptions_) {
     c.abort(nullptr);
     c.collective_.retreat();
-    c.usage_.store(thread_communicator::idle);
+    c.guard_.leave(comm_detail::call_guard::idle);
     return;
   }
   try {

@@ -88,14 +88,14 @@ class abort_state {
 
   /// Keeps the first error and frees all ranks. `rank` is the one that failed, or nobody. Without an error the reason
   /// is provisional (the rank is being unwound, by an exception that cannot be had yet) and gives way to the error with
-  /// which the same rank aborts next.
+  /// which the same rank aborts next, unless that is but a consequence of this abort.
   void abort(std::exception_ptr error, int rank) noexcept {
     const bool provisional = !error;
     std::string text = text_of(error, rank);
     {
       const std::lock_guard lock(mutex_);
       const bool first = !aborted_.load(std::memory_order_relaxed);
-      if (!first && (provisional || !provisional_ || rank != rank_)) return;
+      if (!first && (provisional || !provisional_ || rank != rank_ || is_consequence(error))) return;
       cause_ = provisional ? std::make_exception_ptr(communicator_error(text)) : std::move(error);
       text_ = std::move(text);
       rank_ = rank;
@@ -121,6 +121,16 @@ class abort_state {
   }
 
  private:
+  static bool is_consequence(const std::exception_ptr& error) noexcept {
+    try {
+      std::rethrow_exception(error);
+    } catch (const communicator_aborted&) {
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+
   static std::string text_of(const std::exception_ptr& error, int rank) noexcept try {
     std::string text = rank == nobody ? "aborted" : "aborted by rank " + std::to_string(rank);
     if (!error) return text.append(", which gave no reason (an exception may be unwinding it)");

@@ -45,12 +45,12 @@ class thread_collective {
   /// arrived, if buffers overlap, a rank has departed or the mesh is aborted.
   void begin(operation op, const element& type, std::byte* out = nullptr) {
     shown_call& call = axis_.board.call(rank_, sequence_ + 1);
-    if (shares_memory(call, call, type.size))
+    call.type = type;
+    if (shares_memory(call, call))
       throw std::invalid_argument("swiglu: the buffers of one " + axis_.text(op) + " overlap");
     refuse_if_over(op);
     call.sequence = ++sequence_;
     call.op = op;
-    call.type = type;
     call.seal();
     out_ = out;
     if (alone()) return;
@@ -184,26 +184,15 @@ class thread_collective {
   void compare() {
     for (int r = 1; r < axis_.meetings.size(); ++r) {
       if (shown(r).same_as(shown(0))) continue;
-      const auto [first, other] = shown(0).against(shown(r));
-      throw collective_mismatch(axis_.text(mine().op) + " #" + std::to_string(sequence_) +
-                                ": the ranks do not make the same call: rank 0 " + first + ", rank " +
-                                std::to_string(r) + " " + other);
+      throw_mismatch(axis_.name, shown(0), shown(r), r);
     }
-  }
-
-  static bool shares_memory(const shown_call& a, const shown_call& b, std::size_t element_size) noexcept {
-    for (const shown_buffer& x : a.buffers)
-      for (const shown_buffer& y : b.buffers)
-        if (&x != &y && x.home < y.home + y.count * element_size && y.home < x.home + x.count * element_size)
-          return true;
-    return false;
   }
 
   /// Ranks that pass the same memory would add to each other's terms while they are summed.
   void refuse_shared_memory() {
     if (mine().op != operation::all_reduce) return;  // the others only read what is shown
     for (int r = 0; r < axis_.meetings.size(); ++r)
-      if (r != rank_ && shares_memory(mine(), shown(r), mine().type.size))
+      if (r != rank_ && shares_memory(mine(), shown(r)))
         throw std::invalid_argument("swiglu: " + text() + ": the buffers of rank " + std::to_string(rank_) +
                                     " and rank " + std::to_string(r) + " overlap");
   }
