@@ -41,6 +41,39 @@ function(swiglu_find_xsimd target problem)
   endif()
 endfunction()
 
+# swiglu_add_mpi(PROBLEM): the target swiglu::mpi, which is swiglu::swiglu and an MPI; or a sentence that says why not.
+function(swiglu_add_mpi problem)
+  set(${problem} "" PARENT_SCOPE)
+  if(NOT TARGET swiglu::mpi)
+    set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON) # to be seen by the project that has swiglu as a subdirectory
+    set(MPI_CXX_SKIP_MPICXX ON) # the C functions are used, not the bindings for C++ that MPI 3 has removed
+    find_package(MPI 3.1 QUIET COMPONENTS CXX)
+    if(NOT MPI_CXX_FOUND)
+      set(${problem} "no MPI 3.1 or newer was found (Debian: libopenmpi-dev or libmpich-dev)." PARENT_SCOPE)
+      return()
+    endif()
+    add_library(swiglu::mpi INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(swiglu::mpi INTERFACE swiglu::swiglu MPI::MPI_CXX)
+  endif()
+endfunction()
+
+# swiglu_add_gloo(PROBLEM): the same for swiglu::gloo.
+function(swiglu_add_gloo problem)
+  set(${problem} "" PARENT_SCOPE)
+  if(NOT TARGET swiglu::gloo)
+    find_path(GLOO_INCLUDE_DIR gloo/allreduce.h)
+    find_library(GLOO_LIBRARY gloo)
+    mark_as_advanced(GLOO_INCLUDE_DIR GLOO_LIBRARY)
+    if(NOT GLOO_INCLUDE_DIR OR NOT GLOO_LIBRARY)
+      set(${problem} "Gloo was not found (Debian: libgloo-dev)." PARENT_SCOPE)
+      return()
+    endif()
+    add_library(swiglu::gloo INTERFACE IMPORTED GLOBAL)
+    target_include_directories(swiglu::gloo SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
+    target_link_libraries(swiglu::gloo INTERFACE swiglu::swiglu ${GLOO_LIBRARY})
+  endif()
+endfunction()
+
 # swiglu_fetch(NAME): download a dependency at a pinned commit. Called only if SWIGLU_FETCH_DEPS is ON.
 macro(swiglu_fetch name)
   include(FetchContent)

@@ -11,15 +11,16 @@ function(swiglu_list_sources)
   endforeach()
 endfunction()
 
-# swiglu_test(NAME LABELS label... SOURCES file... [TIMEOUT seconds] [LIBRARIES target...] [OWN_MAIN] [RANKS n...])
+# swiglu_test(NAME LABELS label... SOURCES file... [TIMEOUT seconds] [LIBRARIES target...] [OWN_MAIN] [LAUNCHER word...]
+#             [ENVIRONMENT variable=value...])
 #
 # One program, by default of doctest test cases and with tests/support/main.cpp, and one ctest entry of the same name.
 # Labels: unit, law, golden, docs, ...; `threads` for a test that starts threads (it gets both cores, and only these run
 # under the thread sanitizer), with `openmp` if it does so by OpenMP, whose runtime that sanitizer does not understand;
-# `mpi` with RANKS. It fails if one of its sources ran no test case. With OWN_MAIN the sources bring their own main
-# function, whose exit code decides. With RANKS the program is run by mpiexec on that many ranks.
+# `mpi` and `gloo` for the transports. It fails if one of its sources ran no test case. With OWN_MAIN the sources bring
+# their own main function, whose exit code decides. A LAUNCHER is what the program is started by.
 function(swiglu_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN" "TIMEOUT" "LABELS;SOURCES;LIBRARIES;RANKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN" "TIMEOUT" "LABELS;SOURCES;LIBRARIES;LAUNCHER;ENVIRONMENT")
   if(NOT arg_LABELS OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "swiglu_test(${name}): LABELS and SOURCES are needed ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -44,32 +45,53 @@ function(swiglu_test name)
     set(expected "SWIGLU_TEST_SOURCES=${expected}")
   endif()
 
-  # What the sanitizer presets build: `tests`, and of these `tests_threads`; not the same tests for other instruction sets.
-  if(NOT portability IN_LIST arg_LABELS)
+  # What the sanitizer presets build: `tests`, and of these `tests_threads`; not the same tests for other instruction sets,
+  # nor those that run in the processes of an MPI.
+  if(NOT portability IN_LIST arg_LABELS AND NOT mpi IN_LIST arg_LABELS)
     add_dependencies(swiglu_tests ${name})
   endif()
   if(threads IN_LIST arg_LABELS)
     add_dependencies(swiglu_tests_threads ${name})
   endif()
 
-  set(names ${name})
-  if(arg_RANKS)
-    set(names "")
-    foreach(ranks IN LISTS arg_RANKS)
-      add_test(NAME ${name}_${ranks}
-               COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
-      list(APPEND names ${name}_${ranks})
-    endforeach()
-    # Open MPI refuses to run as root and to start more ranks than cores unless told otherwise, and then spins.
-    list(APPEND expected OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-         OMPI_MCA_mpi_yield_when_idle=1)
-  else()
-    add_test(NAME ${name} COMMAND ${name})
+  add_test(NAME ${name} COMMAND ${arg_LAUNCHER} $<TARGET_FILE:${name}>)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                                          ENVIRONMENT "${expected};${arg_ENVIRONMENT}")
+  if(threads IN_LIST arg_LABELS OR mpi IN_LIST arg_LABELS OR gloo IN_LIST arg_LABELS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
   endif()
-  set_tests_properties(${names} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${expected}")
-  if(threads IN_LIST arg_LABELS OR arg_RANKS)
-    set_tests_properties(${names} PROPERTIES PROCESSORS 2)
-  endif()
+endfunction()
+
+# swiglu_mpi_test(NAME SOURCES file... [LIBRARIES target...]): a test NAME_<flavour> on four ranks for each MPI.
+function(swiglu_mpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  swiglu_list_sources(${arg_SOURCES})
+  foreach(flavour IN LISTS mpi_flavours)
+    swiglu_test(${name}_${flavour} LABELS unit law mpi SOURCES ${arg_SOURCES}
+                LIBRARIES swiglu_mpi_${flavour} ${arg_LIBRARIES}
+                LAUNCHER ${SWIGLU_MPIEXEC_${flavour}} -n 4 ENVIRONMENT ${mpi_environment})
+  endforeach()
+endfunction()
+
+# swiglu_mpi_fault(NAME SOURCES file...): a program for each MPI whose scenes are jobs that fail;
+# swiglu_mpi_scene(NAME SCENE TEXT): one of them, which has to end by itself, with a message that matches.
+function(swiglu_mpi_fault name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
+  swiglu_list_sources(${arg_SOURCES})
+  foreach(flavour IN LISTS mpi_flavours)
+    add_executable(${name}_${flavour} ${arg_SOURCES})
+    set_target_properties(${name}_${flavour} PROPERTIES CXX_EXTENSIONS OFF
+                                                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    target_link_libraries(${name}_${flavour} PRIVATE swiglu_dev swiglu_mpi_${flavour})
+  endforeach()
+endfunction()
+function(swiglu_mpi_scene name scene text)
+  foreach(flavour IN LISTS mpi_flavours)
+    set(test ${name}_${flavour}.${scene})
+    swiglu_check(${test} LABEL mpi SCRIPT job_fails.cmake "LAUNCHER=${SWIGLU_MPIEXEC_${flavour}}\\;-n\\;4"
+                 PROGRAM=$<TARGET_FILE:${name}_${flavour}> ARGUMENT=${scene} "TEXT=${text}")
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "${mpi_environment}" PROCESSORS 2)
+  endforeach()
 endfunction()
 
 # swiglu_portability_test(NAME ABI isa OPTIONS option...): the portability test for another instruction set, which is

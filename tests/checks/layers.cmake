@@ -25,7 +25,7 @@ set(exec_includes version config shape)
 
 # Headers from outside the standard library, and who may include them.
 set(only_xsimd simd)
-set(only_mpi.h comm/mpi)
+set(only_mpi.h comm/mpi comm/mpi_mesh comm/mpi_session comm/detail/mpi_calls comm/detail/mpi_wait)
 set(only_gloo comm/gloo)
 set(only_omp.h exec/openmp)
 set(only_sys/mman.h buffer)

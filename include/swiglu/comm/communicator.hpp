@@ -36,7 +36,7 @@ namespace swiglu {
 ///                call throws at once, and the contents of the buffers are unspecified. No rank hangs because another
 ///                one failed.
 ///
-/// Satisfied by swiglu::self, swiglu::thread_communicator. Not by a class whose all_reduce returns an error code.
+/// Satisfied by swiglu::self, thread_communicator, mpi_communicator, gloo_communicator. Not by a class whose all_reduce returns an error code.
 template <class C, class T>
 concept communicator = requires(C& c, const C& k, std::span<T> buffer) {
   { k.rank() } -> std::convertible_to<int>;
