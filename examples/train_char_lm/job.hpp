@@ -27,7 +27,4 @@ struct training_job {
   std::function<void(const std::string&)> on_sample = {};
 };
 
-/// Runs the job on a mesh of data x tensor threads; `tensor` is one of tensor_ranks (options.hpp).
-void train(const training_job<float>& job, int data, int tensor);
-
 }  // namespace char_lm

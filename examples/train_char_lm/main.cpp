@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 
-// A character language model on the library's SwiGLU layer, trained on a mesh of threads. Where to read:
+// A character language model on the library's SwiGLU layer, trained on a mesh of threads or of MPI processes. Where to
+// read:
 //
 //     model.hpp       the two calls of the library in a model
-//     train.cpp       a mesh of threads, and a communicator of one's own
+//     threads.cpp     a mesh of threads
+//     mpi.cpp         a mesh of processes
+//     timed.hpp       a communicator of one's own
 //     trainer.hpp     a step: forward, loss, backward, clipping, update
 //     adamw.hpp       an optimiser as one fused kernel
 //     checkpoint.hpp  saving and resuming
@@ -18,6 +21,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +36,7 @@
 #include "job.hpp"
 #include "options.hpp"
 #include "progress.hpp"
+#include "transport.hpp"
 
 namespace {
 
@@ -45,7 +50,7 @@ int terminal_columns() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-void print_beginning(const options& o, const corpus& of) {
+void print_beginning(const options& o, const corpus& of, const transport& ranks) {
   std::printf("learned   %zu characters of %s\n", of.training.size(), of.training.names().c_str());
   std::printf("held out  %zu characters of %s%s\n", of.validation.size(), of.validation.names().c_str(),
               of.same_file ? " (part of the same file: an easy test)" : "");
@@ -53,7 +58,8 @@ void print_beginning(const options& o, const corpus& of) {
   std::printf("model     last %zu characters, %zu blocks of %zu x %zu; %zu symbols, so guessing costs %.4f bits\n",
               shape.context, shape.blocks, shape.hidden(), shape.intermediate, of.alphabet.size(), std::log2(alphabet));
   const unsigned processors = std::thread::hardware_concurrency();
-  std::printf("mesh      %d data x %d tensor threads on %u processors%s\n", o.data, o.tensor, processors,
+  std::printf("mesh      %d data x %d tensor %s on %u processors%s\n", o.data, o.tensor, ranks.kind().c_str(),
+              processors,
               static_cast<unsigned>(o.data * o.tensor) > processors ? " (comm includes waiting for a processor)" : "");
   std::printf("training  %llu steps of %llu characters, seed %llu\n\n", static_cast<unsigned long long>(o.how.steps),
               static_cast<unsigned long long>(o.how.batch), static_cast<unsigned long long>(o.how.seed));
@@ -72,7 +78,8 @@ void print_end(const corpus& of, double model_bits, const std::string& sample) {
   if (!sample.empty()) std::printf("\nThe model writes:\n%s\n", sample.c_str());
 }
 
-void run(options o) {
+void run(options o, transport& ranks) {
+  ranks.check_mesh(o.data, o.tensor);
   const corpus of = read_corpus(o.files, o.held_out, shape.context);
   std::optional<checkpoint> resumed;
   if (!o.resume.empty()) {
@@ -91,7 +98,7 @@ void run(options o) {
                     std::to_string(o.how.batch) + " cannot be cut into " + std::to_string(o.data) + " parts");
   if (!o.checkpoint.empty()) check_writable(o.checkpoint);
 
-  print_beginning(o, of);
+  if (ranks.root()) print_beginning(o, of, ranks);
   const auto batch = static_cast<double>(o.how.batch);
   progress table(std::cout, terminal_columns(), o.how.steps, batch, batch * shape.flops(of.alphabet.size()));
   double model_bits = 0;
@@ -101,6 +108,7 @@ void run(options o) {
   job.checkpoint_every = o.checkpoint_every;
   job.sample = o.sample;
   job.resume = resumed ? &resumed->state : nullptr;
+  // These are called in rank 0.
   job.on_step = [&](const step_report& step) {
     model_bits = step.validation.value_or(model_bits);
     table(step);
@@ -110,26 +118,30 @@ void run(options o) {
       save_checkpoint(o.checkpoint, {shape, of.alphabet.size(), of.fingerprint(), step, o.how, std::move(state)});
     };
   job.on_sample = [&](const std::string& text) { sample = text; };
-  train(job, o.data, o.tensor);
-  print_end(of, model_bits, sample);
+  ranks.train(job, o.data, o.tensor, o.rank_ordered);
+  if (ranks.root()) print_end(of, model_bits, sample);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::unique_ptr<transport> ranks;
   try {
     const options o =
         parse_options(std::span<const char* const>(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
-    if (o.help)
+    if (o.help) {
       std::cout << help_text();
-    else
-      run(o);
+      return 0;
+    }
+    ranks = o.mpi ? mpi_transport() : thread_transport();
+    run(o, *ranks);
     return 0;
-  } catch (const bad_input& wrong) {
-    std::cerr << "train_char_lm: " << wrong.what() << "\n";
+  } catch (const bad_input& wrong) {  // in all processes alike
+    if (!ranks || ranks->root()) std::cerr << "train_char_lm: " << wrong.what() << "\n";
     return 2;
   } catch (const std::exception& failure) {
     std::cerr << "train_char_lm: " << failure.what() << "\n";
+    if (ranks) ranks->give_up(std::current_exception());
     return 1;
   }
 }

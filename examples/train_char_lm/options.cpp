@@ -101,13 +101,21 @@ void set_mesh(options& o, std::string_view text) {
   o.data = data, o.tensor = tensor;
 }
 
+void set_transport(options& o, std::string_view text) {
+  if (text != "threads" && text != "mpi") refuse("--transport", text, "expected threads or mpi");
+  o.mpi = text == "mpi";
+}
+
 const std::vector<flag>& flags() {
   static const std::vector<flag> all{
       {"--validate", "FILE",
        "hold this file out (may be repeated); default: the last of several files,\n"
        "or the last tenth of a single one",
        [](options& o, std::string_view text) { o.held_out.emplace_back(text); }},
-      {"--mesh", "DxT", "threads: D share each batch, T share each layer (1, 2 or 4), default 2x2", set_mesh},
+      {"--mesh", "DxT", "ranks: D share each batch, T share each layer (1, 2 or 4), default 2x2", set_mesh},
+      {"--transport", "NAME", "what the ranks are: threads (default), or mpi: the processes of mpiexec", set_transport},
+      {"--rank-ordered", "", "sums in the order of the ranks: the same bits on every transport",
+       [](options& o, std::string_view) { o.rank_ordered = true; }},
       whole("--steps", "steps of the whole training", &recipe::steps, 1, 1'000'000'000),
       whole("--batch", "characters learned in a step", &recipe::batch, 1, 1'000'000),
       whole("--seed", "another seed, other random numbers", &recipe::seed, 0,
@@ -178,7 +186,7 @@ std::string help_text() {
          "Trains a character language model on text files: the embeddings of the last "
       << shape.context << " characters,\n"
       << shape.blocks << " blocks of RMSNorm, SwiGLU (" << shape.hidden() << " x " << shape.intermediate
-      << ") and residual, logits; on a mesh of threads. Ends with its loss on\n"
+      << ") and residual, logits; on a mesh of ranks. Ends with its loss on\n"
          "text that it has not seen, and with text of its own. Without FILE it learns the licences in\n"
          "/usr/share/common-licenses, except Artistic and CC0-1.0, which are held out; else ./LICENSE.\n\n";
   constexpr std::size_t column = 24;

@@ -21,6 +21,8 @@ inline constexpr std::array<int, 3> tensor_ranks{1, 2, 4};
 struct options {
   std::vector<std::string> files, held_out;
   int data = 2, tensor = 2;
+  bool mpi = false;           ///< ranks are MPI processes, not threads
+  bool rank_ordered = false;  ///< sums in ascending rank on any transport
   recipe how;
   std::uint64_t report_every = 0;  ///< 0: ten times in all
   std::uint64_t stop_at = 0;       ///< 0: at the end

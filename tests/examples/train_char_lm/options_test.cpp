@@ -32,6 +32,11 @@ TEST_CASE("flags and files") {
   CHECK(o.how.batch == recipe{}.batch);
   CHECK_FALSE(o.help);
   CHECK(parsed({"--help"}).help);
+  CHECK_FALSE(o.mpi);
+  CHECK_FALSE(o.rank_ordered);
+  CHECK(parsed({"--transport", "mpi", "--rank-ordered"}).mpi);
+  CHECK(parsed({"--transport", "mpi", "--rank-ordered"}).rank_ordered);
+  CHECK_FALSE(parsed({"--transport=threads"}).mpi);
 }
 
 TEST_CASE("every wrong flag is named") {
@@ -47,6 +52,8 @@ TEST_CASE("every wrong flag is named") {
   CHECK(parsed({"--decay", "0"}).how.decay == 0);
   CHECK(contains(refused({"--checkpoint", ""}), "expected the name of a file"));
   CHECK(contains(refused({""}), "expected the name of a file"));
+  CHECK(refused({"--transport", "pigeons"}) == "--transport pigeons: expected threads or mpi");
+  CHECK(refused({"--rank-ordered=yes"}) == "--rank-ordered: takes no value");
   CHECK(contains(refused({"--checkpoint-every", "5"}), "needs --checkpoint"));
 }
 
