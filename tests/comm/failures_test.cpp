@@ -90,6 +90,43 @@ TEST_CASE("a rank that throws outside a collective frees the others on both axes
     }
 }
 
+TEST_CASE("a rank that throws before, between or inside the collectives of either axis: its peers are out in 100 ms") {
+  const time_limit limit("throw anywhere");
+  enum moment { before, between, inside };
+  for (const moment when : {before, between, inside})
+    for (const bool on_data : {true, false})
+      for (const std::size_t copy_limit : copied_or_in_place) {
+        const auto scene = [&] {
+          std::atomic<clock::time_point> thrown{};
+          const outcome seen = outcome_of([&] {
+            swiglu::run_ranks(
+                2, 2,
+                [&](thread_mesh& axes) {
+                  thread_communicator& axis = on_data ? axes.data : axes.tensor;
+                  const auto fail = [&] {
+                    std::this_thread::sleep_for(20ms);  // the others wait by now
+                    thrown = clock::now();
+                    throw root_cause("here");
+                  };
+                  const bool me = axes.rank() == 1;
+                  if (me && when == before) fail();
+                  sum(axes.data), sum(axes.tensor);
+                  if (me && when == between) fail();
+                  std::vector<float> v(5000, 1.0F);
+                  auto request = axis.iall_reduce(std::span<float>(v));
+                  if (me && when == inside) fail();
+                  request.wait();
+                  sum(axes.data), sum(axes.tensor);
+                },
+                patient(copy_limit));
+          });
+          CHECK(seen.is<root_cause>());
+          return std::chrono::duration<double, std::milli>(seen.at - thrown.load()).count();
+        };
+        CHECK(quickest_release(scene) < 100.0);
+      }
+}
+
 TEST_CASE("a rank that throws before its first collective") {
   const time_limit limit("throw before");
   const outcome seen = outcome_of([] {

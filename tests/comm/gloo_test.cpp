@@ -152,6 +152,28 @@ TEST_CASE("a rank that throws, before, between or inside: the others get an erro
   }
 }
 
+TEST_CASE("a rank of a mesh that throws frees the others, whatever axis they wait on") {
+  const time_limit limit("mesh throws");
+  gloo::rendezvous::HashStore store;
+  std::atomic<clock::time_point> thrown{};
+  const auto seen = outcomes(4, [&](int rank) {
+    swiglu::gloo_mesh mesh(store, loopback(), rank, 2, 2);
+    sum(mesh.data), sum(mesh.tensor);
+    if (rank == 0) {
+      std::this_thread::sleep_for(20ms);
+      thrown = clock::now();
+      throw std::domain_error("rank 0 has no memory");
+    }
+    sum(rank == 1 ? mesh.data : mesh.tensor);  // 1 waits for 3, and 3 for 2
+    sum(mesh.data), sum(mesh.tensor);
+  });
+  CHECK(seen[0].is<std::domain_error>());
+  for (std::size_t rank = 1; rank < 4; ++rank) {
+    CHECK(seen[rank].is<swiglu::communicator_error>());
+    CHECK(std::chrono::duration<double, std::milli>(seen[rank].at - thrown.load()).count() < 5000.0);
+  }
+}
+
 TEST_CASE("a rank that leaves early, and calls after that") {
   const time_limit limit("leaves");
   const auto seen = ranks(3, [](gloo_communicator& c) {
