@@ -115,8 +115,11 @@ TEST_CASE("the layer on every mesh of four ranks or fewer") {
     std::atomic<int> wrong_places{0};
     std::vector<std::string> found(static_cast<std::size_t>(2 * d * t));
     const auto seen = outcomes(d * t, [&, d = d, t = t](int rank) {
-      swiglu::gloo_mesh mesh(store, loopback(), rank, d, t);
-      auto axes = mesh.axes();
+      const std::shared_ptr<gloo::transport::Device> device = loopback();
+      // [gloo]
+      swiglu::gloo_mesh ranks(store, device, rank, d, t, std::chrono::seconds(30));  // no call waits longer
+      auto axes = ranks.axes();
+      // [/gloo]
       wrong_places += axes.rank() != rank || axes.data.size() != d || axes.tensor.size() != t;
       swiglu::rank_ordered data(axes.data), tensor(axes.tensor);
       const auto i = static_cast<std::size_t>(2 * rank);

@@ -72,8 +72,10 @@ int main(int argc, char** argv) {
     }
     return EXIT_FAILURE;
   }
-  const swiglu::mpi_session session;
-  return session.run([&] {
+  // [session]
+  const swiglu::mpi_session session;  // MPI_Init_thread; at the end MPI_Finalize
+  return session.run([&] {            // what is thrown in here ends the job, with a line that says what it was
+    // [/session]
     swiglu::mpi_options options;
     if (name == "leaves" || name == "crosses") options.timeout = 500ms;
     swiglu::mpi_mesh ranks(MPI_COMM_WORLD, 2, 2, options);

@@ -239,6 +239,17 @@ TEST_CASE("the world as a mesh: the layer on every mesh of four processes or few
   CHECK_THROWS_AS(swiglu::mpi_mesh(MPI_COMM_WORLD, -4, -1), std::invalid_argument);
 }
 
+TEST_CASE("as the guide has it") {
+  const time_limit limit("guide");
+  // [mpi]
+  swiglu::mpi_mesh ranks(MPI_COMM_WORLD, 2, 2);                 // four processes: 2 data ranks x 2 tensor ranks
+  swiglu::rank_ordered data(ranks.data), tensor(ranks.tensor);  // if the bits shall be those of threads
+  swiglu::checked checked_data(data), checked_tensor(tensor);   // if the ranks shall compare their calls
+  swiglu::mesh axes{checked_data, checked_tensor};
+  // [/mpi]
+  CHECK(layer_on_mesh(any_communicator(axes.data), any_communicator(axes.tensor), true) == "");
+}
+
 TEST_CASE("a link that is slower than MPI's") {
   const time_limit limit("delayed");
   mpi_communicator world(MPI_COMM_WORLD);
