@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// What every header needs to know about the build: the instruction set's ABI tag, the alignment of owned memory, and
-// the one compiler flag that cannot be supported. The only macros of the library live here, in simd.hpp's guard and in
-// version.hpp.
+// What every header needs to know about the build: the version of C++, the instruction set's ABI tag, the alignment of
+// owned memory, and the one compiler flag that cannot be supported. The only macros of the library live here, in
+// simd.hpp's guard and in version.hpp.
+
+#if __cplusplus < 202002L
+#error "swiglu: C++20 is needed; build with -std=c++20 or newer (in CMake, link to swiglu::swiglu, which asks for it)"
+#endif
 
 #include <cstddef>
 
