@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <new>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <swiglu/tensor.hpp>
 
@@ -222,4 +224,18 @@ TEST_CASE("a block of a tensor of rank 3 counts the collapsed rows") {
   CHECK(&rows(0, 0) == &t(0, 2, 0));
   CHECK(&rows(2, 3) == &t(1, 1, 3));
   CHECK(t.view().column_block(1, 2).rows() == 6);
+}
+
+TEST_CASE("a view of a span has all of its elements") {
+  std::vector<float> numbers(15);
+  const view<float, dynamic, 5> v(numbers, {3});
+  CHECK(v.data() == numbers.data());
+  CHECK(v.rows() == 3);
+  CHECK(v.pitch() == 5);
+  const view<const float, 3, 5> read_only(std::span<const float>(numbers), {});
+  CHECK(&read_only(2, 4) == &numbers[14]);
+  CHECK_THROWS_WITH_AS((view<float, dynamic, 5>(numbers, {2})),
+                       "swiglu: view: elements of the span: expected 10, got 15", shape_error);
+  CHECK_THROWS_AS((view<float, dynamic, 5>(numbers, {4})), shape_error);
+  static_assert(!std::is_constructible_v<view<float, 3, 5>, const std::vector<float>&, extents<3, 5>>);
 }

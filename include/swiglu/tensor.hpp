@@ -49,6 +49,11 @@ class view {
   /// Contiguous rows. `shape` is made from the dynamic extents: view<const float, dynamic, 64> x{p, {tokens}}.
   constexpr view(T* data, extents_type shape) : view(data, shape, shape.cols()) {}
   constexpr explicit view(T* data) requires extents_type::is_static : view(data, extents_type{}) {}
+  /// All elements of a span, a std::vector or a std::array, contiguous. Throws shape_error unless there are as many as
+  /// the shape counts.
+  constexpr view(std::span<T> elements, extents_type shape) : view(elements.data(), shape) {
+    check_extent("view: elements of the span", shape.count(), elements.size());
+  }
   /// Rows `pitch` elements apart; pitch >= the last extent (shape_error otherwise).
   constexpr view(T* data, extents_type shape, std::size_t pitch) : data_(data), pitch_(pitch), shape_(shape) {
     if (pitch < shape.cols()) throw shape_error("view: row pitch is below the columns", shape.cols(), pitch);
