@@ -129,8 +129,8 @@ View make(typename View::element_type* data, const layout<Rank>& l, std::index_s
 ///
 /// Errors: std::invalid_argument with argument, expected and actual: device, dtype, lanes, rank, extents, strides, a
 /// null pointer, an address that is no multiple of the element's size; shape_error (one of these) for a static extent
-/// of the view; std::length_error for more bytes than there can be. A DLTensor does not say whether it may be written to:
-/// that is in the struct that manages it.
+/// of the view; std::length_error for more bytes than there can be. A DLTensor does not say whether it may be written
+/// to: that is in the struct that manages it.
 template <class View, dlpack_tensor D>
 View from_dlpack(const D& tensor) {
   using element = typename View::element_type;
