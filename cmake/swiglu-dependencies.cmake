@@ -84,6 +84,9 @@ macro(swiglu_fetch name)
     set(DOCTEST_NO_INSTALL ON)
     FetchContent_Declare(doctest SYSTEM GIT_REPOSITORY https://github.com/doctest/doctest.git
                          GIT_TAG 1da23a3e8119ec5cce4f9388e91b065e20bf06f5)
+  elseif("${name}" STREQUAL "nlohmann_json") # 3.11.3
+    FetchContent_Declare(nlohmann_json SYSTEM GIT_REPOSITORY https://github.com/nlohmann/json.git
+                         GIT_TAG 9cca280a4d0ccf0c08f47a99aa71d1b0e52f8d03)
   elseif("${name}" STREQUAL "benchmark") # 1.9.1
     set(BENCHMARK_ENABLE_TESTING OFF)
     set(BENCHMARK_ENABLE_INSTALL OFF)

@@ -5,31 +5,24 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <map>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "bad_input.hpp"
+#include "safetensors.hpp"
 
 namespace char_lm {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct header {
-  std::array<char, 8> magic{'c', 'h', 'a', 'r', '_', 'l', 'm', '\n'};
-  std::uint64_t format = 1, byte_order = 0x0102030405060708;
-  std::uint64_t context = 0, width = 0, intermediate = 0, blocks = 0, alphabet = 0, fingerprint = 0;
-  std::uint64_t step = 0, seed = 0, steps = 0, batch = 0;
-  double rate = 0, decay = 0, clip = 0;
-  std::uint64_t values = 0;
-};
-static_assert(sizeof(header) == 17 * 8, "written as it lies in memory: no padding");
 
 using hash = std::uint64_t;
 constexpr hash hash_of_nothing = 0xcbf29ce484222325;
@@ -82,9 +75,70 @@ class temporary_file {
   bool renamed_ = false;
 };
 
-std::uint64_t values_of(const model_shape& shape, std::uint64_t alphabet) {
-  const std::uint64_t hidden = shape.hidden();
-  return alphabet * (shape.width + hidden) + shape.blocks * (hidden + 3 * hidden * shape.intermediate) + hidden;
+using text_map = std::map<std::string, std::string>;
+constexpr const char *program = "train_char_lm", *format = "2";
+
+/// The tensors of a file, in its order: three times the order of parameters::list().
+std::vector<safetensors::entry> tensors_of(const model_shape& shape, std::uint64_t alphabet) {
+  const std::uint64_t hidden = shape.hidden(), intermediate = shape.intermediate;
+  std::vector<safetensors::entry> tensors;
+  for (const std::string of : {"weights.", "first_moments.", "second_moments."}) {
+    tensors.push_back({of + "embedding", {alphabet, shape.width}, {}});
+    for (std::size_t i = 0; i < shape.blocks; ++i) {
+      const std::string block = of + "blocks." + std::to_string(i) + ".";
+      tensors.push_back({block + "norm", {hidden}, {}});
+      tensors.push_back({block + "gate", {hidden, intermediate}, {}});
+      tensors.push_back({block + "up", {hidden, intermediate}, {}});
+      tensors.push_back({block + "down", {intermediate, hidden}, {}});
+    }
+    tensors.push_back({of + "norm", {hidden}, {}});
+    tensors.push_back({of + "head", {hidden, alphabet}, {}});
+  }
+  return tensors;
+}
+
+/// Numbers as text that reads back as the same number.
+template <class Number>
+std::string text_of(Number value) {
+  std::array<char, 40> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+template <class Number>
+Number number_of(const text_map& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) throw safetensors::error("is damaged: its metadata has no " + key);
+  const std::string& text = found->second;
+  Number value{};
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size())
+    throw safetensors::error("is damaged: its metadata has no number " + key);
+  return value;
+}
+
+text_map metadata_of(const checkpoint& c) {
+  const recipe& r = c.made_with;
+  return {{"program", program},
+          {"format", format},
+          {"context", text_of(c.shape.context)},
+          {"width", text_of(c.shape.width)},
+          {"intermediate", text_of(c.shape.intermediate)},
+          {"blocks", text_of(c.shape.blocks)},
+          {"alphabet", text_of(c.alphabet)},
+          {"fingerprint", text_of(c.fingerprint)},
+          {"step", text_of(c.step)},
+          {"seed", text_of(r.seed)},
+          {"steps", text_of(r.steps)},
+          {"batch", text_of(r.batch)},
+          {"rate", text_of(r.rate)},
+          {"decay", text_of(r.decay)},
+          {"clip", text_of(r.clip)}};
+}
+
+hash hash_of(const text_map& metadata) {
+  hash h = hash_of_nothing;
+  for (const auto& [key, value] : metadata)
+    for (const std::string& text : {key, value}) h = add_to(h, std::as_bytes(std::span(text.c_str(), text.size() + 1)));
+  return h;
 }
 
 std::string described(const model_shape& s) {
@@ -92,79 +146,104 @@ std::string described(const model_shape& s) {
          ") x " + std::to_string(s.intermediate);
 }
 
+/// Throws safetensors::error unless the file is one of this program.
+void check_program(const safetensors::header& header) {
+  const text_map& metadata = header.metadata;
+  const auto is = [&](const char* key, const char* value) {
+    const auto found = metadata.find(key);
+    return found != metadata.end() && found->second == value;
+  };
+  if (!is("program", program)) throw safetensors::error("is no checkpoint of this program");
+  if (!is("format", format))
+    throw safetensors::error("is a checkpoint of another format, this program reads " + std::string(format));
+}
+
+checkpoint load(safetensors::reader& file, const model_shape& shape) {
+  check_program(file.header());
+  text_map metadata = file.header().metadata;
+  const std::string written = metadata["checksum"];
+  metadata.erase("checksum");
+  const auto count = [&](const char* key) { return number_of<std::uint64_t>(metadata, key); };
+  const model_shape found{count("context"), count("width"), count("intermediate"), count("blocks")};
+  if (found != shape)
+    throw safetensors::error("is of another model: " + described(found) + ", this program has " + described(shape));
+  checkpoint c{.shape = shape,
+               .alphabet = count("alphabet"),
+               .fingerprint = count("fingerprint"),
+               .step = count("step"),
+               .made_with = {},
+               .state = {}};
+  c.made_with = {count("seed"), count("steps"), count("batch")};
+  for (const auto& [value, key] : {std::pair(&c.made_with.rate, "rate"), std::pair(&c.made_with.decay, "decay"),
+                                   std::pair(&c.made_with.clip, "clip")})
+    *value = number_of<double>(metadata, key);
+
+  const std::vector<safetensors::tensor_info>& tensors = file.header().tensors;
+  if (c.alphabet > 256) throw safetensors::error("is damaged: its alphabet has more than 256 characters");
+  const std::vector<safetensors::entry> expected = tensors_of(shape, c.alphabet);
+  std::uint64_t values = 0;
+  if (tensors.size() != expected.size()) throw safetensors::error("is damaged: it has not the tensors of this model");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].name != expected[i].name || tensors[i].shape != expected[i].shape || tensors[i].dtype != "F32")
+      throw safetensors::error("is damaged: it has not the tensor " + expected[i].name + " of this model");
+    values += tensors[i].elements();
+  }
+
+  hash checksum = hash_of(metadata);
+  std::array<std::byte, 1 << 14> part;
+  const std::uint64_t size = values * sizeof(float);
+  for (std::uint64_t at = 0; at < size; at += part.size()) {
+    const auto bytes = std::span(part).first(std::min<std::uint64_t>(size - at, part.size()));
+    file.read_bytes(at, bytes);
+    checksum = add_to(checksum, bytes);
+  }
+  if (text_of(checksum) != written) throw safetensors::error("is damaged: its checksum does not fit");
+
+  std::uint64_t at = 0;
+  for (std::vector<float>& section : c.state) {
+    section.resize(values / c.state.size());
+    file.read_bytes(at, std::as_writable_bytes(std::span(section)));
+    at += section.size() * sizeof(float);
+  }
+  return c;
+}
+
 }  // namespace
 
 void save_checkpoint(const std::string& path, const checkpoint& c) {
-  header h;
-  h.context = c.shape.context, h.width = c.shape.width, h.intermediate = c.shape.intermediate,
-  h.blocks = c.shape.blocks;
-  h.alphabet = c.alphabet, h.fingerprint = c.fingerprint, h.step = c.step;
-  h.seed = c.made_with.seed, h.steps = c.made_with.steps, h.batch = c.made_with.batch;
-  h.rate = c.made_with.rate, h.decay = c.made_with.decay, h.clip = c.made_with.clip;
-  h.values = c.state[0].size();
+  text_map metadata = metadata_of(c);
+  hash checksum = hash_of(metadata);
+  for (const std::vector<float>& section : c.state) checksum = add_to(checksum, std::as_bytes(std::span(section)));
+  metadata["checksum"] = text_of(checksum);
+
+  const std::vector<safetensors::entry> tensors = tensors_of(c.shape, c.alphabet);
+  std::uint64_t values = 0;
+  for (const safetensors::entry& t : tensors) {
+    std::uint64_t n = 1;
+    for (const std::uint64_t extent : t.shape) n *= extent;
+    values += n;
+  }
+  for (const std::vector<float>& section : c.state)
+    if (section.size() * c.state.size() != values) throw std::logic_error("a checkpoint of another shape than it says");
 
   temporary_file file(path);
-  hash checksum = hash_of_nothing;
-  const auto write = [&](std::span<const std::byte> bytes) {
-    checksum = add_to(checksum, bytes);
-    file.write(bytes);
-  };
-  write(std::as_bytes(std::span(&h, 1)));
-  for (const std::vector<float>& section : c.state) write(std::as_bytes(std::span(section)));
-  file.write(std::as_bytes(std::span(&checksum, 1)));
+  const std::string head = safetensors::header_text(tensors, metadata);
+  file.write(std::as_bytes(std::span(head)));
+  for (const std::vector<float>& section : c.state) file.write(std::as_bytes(std::span(section)));
   file.rename_to(path);
 }
 
 checkpoint load_checkpoint(const std::string& path, const model_shape& shape) {
-  const auto refuse = [&path](const std::string& what) { throw bad_input(path + ": " + what); };
-  std::error_code failed;
-  std::ifstream in(path, std::ios::binary);
-  const std::uint64_t size = fs::file_size(fs::path(path), failed);
-  if (!in || failed) refuse("the checkpoint cannot be read: " + (failed ? failed.message() : std::strerror(errno)));
-  const auto read = [&](void* to, std::size_t bytes) {
-    if (!in.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))) refuse("the checkpoint cannot be read");
-  };
-
-  header h;
-  const header expected;
-  if (size < sizeof h + sizeof(hash)) refuse("is no checkpoint, or one that was cut off");
-  read(&h, sizeof h);
-  if (h.magic != expected.magic) refuse("is no checkpoint of this program");
-  if (h.byte_order != expected.byte_order) refuse("is a checkpoint of a machine with another byte order");
-  if (h.format != expected.format)
-    refuse("is a checkpoint of format " + std::to_string(h.format) + ", this program reads " +
-           std::to_string(expected.format));
-  if (model_shape{h.context, h.width, h.intermediate, h.blocks} != shape)
-    refuse("is of another model: " + described({h.context, h.width, h.intermediate, h.blocks}) + ", this program has " +
-           described(shape));
-  if (h.alphabet > 256 || h.values != values_of(shape, h.alphabet) ||
-      size != sizeof h + 3 * h.values * sizeof(float) + sizeof(hash))
-    refuse("is a checkpoint that was cut off or damaged: its size does not fit");
-
-  hash checksum = add_to(hash_of_nothing, std::as_bytes(std::span(&h, 1)));
-  std::array<std::byte, 1 << 14> part;
-  for (std::uint64_t left = size - sizeof h - sizeof(hash); left > 0;) {
-    const std::size_t n = std::min<std::uint64_t>(left, part.size());
-    read(part.data(), n);
-    checksum = add_to(checksum, std::span(part).first(n));
-    left -= n;
+  try {
+    safetensors::reader file(path);
+    try {
+      return load(file, shape);
+    } catch (const safetensors::error& wrong) {
+      throw bad_input(path + ": " + wrong.what());
+    }
+  } catch (const safetensors::error& wrong) {
+    throw bad_input(wrong.what());
   }
-  hash written = 0;
-  read(&written, sizeof written);
-  if (checksum != written) refuse("is a damaged checkpoint: its checksum does not fit");
-
-  checkpoint c{.shape = shape,
-               .alphabet = h.alphabet,
-               .fingerprint = h.fingerprint,
-               .step = h.step,
-               .made_with = {h.seed, h.steps, h.batch, h.rate, h.decay, h.clip},
-               .state = {}};
-  in.seekg(sizeof h);
-  for (std::vector<float>& section : c.state) {
-    section.resize(h.values);
-    read(section.data(), section.size() * sizeof(float));
-  }
-  return c;
 }
 
 void check_writable(const std::string& path) {
@@ -172,12 +251,11 @@ void check_writable(const std::string& path) {
   const fs::path folder = folder_of(path);
   if (!fs::is_directory(folder, failed)) throw bad_input(path + ": there is no folder " + folder.string());
   if (fs::exists(fs::path(path), failed)) {
-    header h;
-    h.magic = {};
-    std::ifstream in(path, std::ios::binary);
-    if (fs::is_directory(fs::path(path), failed) || !in.read(h.magic.data(), h.magic.size()) ||
-        h.magic != header{}.magic)
+    try {
+      check_program(safetensors::reader(path).header());
+    } catch (const safetensors::error&) {
       throw bad_input(path + ": is there already, and is no checkpoint: it will not be replaced");
+    }
   }
   if (::access(folder.c_str(), W_OK) != 0)
     throw bad_input(path + ": the folder " + folder.string() + " cannot be written to");

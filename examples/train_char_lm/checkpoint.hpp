@@ -5,14 +5,16 @@
 // whole, so that a run may resume on another one. Random numbers need no state: the batch of a step follows from seed
 // and step.
 //
-// The file, all numbers in the byte order of the machine (another one's is refused by its `byte_order`):
+// The file is a safetensors file (../support/safetensors.hpp) of float32 tensors, which any tool of that format opens:
 //
-//     bytes   8  "char_lm\n"
-//     uint64  16 format, byte_order, then context, width, intermediate, blocks, alphabet, fingerprint of the text,
-//                step (how many are done), seed, steps, batch, and as doubles rate, decay, clip; then values: how many
-//                floats each of the following sections has
-//     float   3 sections: weights, first and second moments, each the parameters in the order of parameters::list()
-//     uint64  1  checksum: FNV-1a of all bytes before it
+//     weights.embedding         [alphabet, width]         then the same names with first_moments. and second_moments.
+//     weights.blocks.0.norm     [hidden]
+//     weights.blocks.0.gate     [hidden, intermediate]    up alike; down [intermediate, hidden]
+//     weights.norm              [hidden]
+//     weights.head              [hidden, alphabet]
+//
+// Its metadata has the shape of the model, the recipe, the step (how many are done), the fingerprint of the text, and a
+// checksum: FNV-1a of all other metadata and of the tensors' bytes.
 
 #include <algorithm>
 #include <array>

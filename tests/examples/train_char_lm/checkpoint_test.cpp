@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "files.hpp"
+#include "safetensors.hpp"
 
 using namespace char_lm;
 
@@ -75,14 +78,45 @@ TEST_CASE("a checkpoint with any byte changed is refused") {
   }
 }
 
-TEST_CASE("a header that promises a terabyte allocates nothing") {
+TEST_CASE("any tool reads it: the tensors have names and shapes, the run is in the metadata") {
   const temporary_folder folder;
   save_checkpoint(folder.path("a"), example());
-  std::string file = folder.read("a");
-  const std::uint64_t many = std::uint64_t{1} << 38;
-  std::memcpy(file.data() + 16 * 8, &many, sizeof many);
-  const std::string path = folder.write("b", file);
-  CHECK(contains(complaint([&] { load_checkpoint(path, tiny); }), "its size does not fit"));
+  safetensors::reader file(folder.path("a"));
+  CHECK(file.header().metadata.at("step") == "7");
+  CHECK(file.header().metadata.at("rate") == "0.1");
+  CHECK(file.header().tensors.size() == 3 * 7);
+  const safetensors::tensor_info& gate = file.header().find("first_moments.blocks.0.gate");
+  CHECK(gate.shape == std::vector<std::uint64_t>{6, 4});
+  std::vector<float> elements(24);
+  file.read(gate, elements);
+  CHECK(std::equal(elements.begin(), elements.end(), example().state[1].begin() + 5 * 3 + 6));
+}
+
+TEST_CASE("a safetensors file of somebody else is refused") {
+  const temporary_folder folder;
+  const std::vector<float> one{1};
+  safetensors::write(folder.path("other"), std::vector<safetensors::entry>{{"x", {1}, one}}, {{"format", "2"}});
+  CHECK(contains(complaint([&] { load_checkpoint(folder.path("other"), tiny); }), "is no checkpoint of this program"));
+  safetensors::write(folder.path("old"), std::vector<safetensors::entry>{{"x", {1}, one}},
+                     {{"program", "train_char_lm"}, {"format", "1"}});
+  CHECK(contains(complaint([&] { load_checkpoint(folder.path("old"), tiny); }), "of another format"));
+
+  using text_map = std::map<std::string, std::string>;
+  const text_map mark{{"program", "train_char_lm"}, {"format", "2"}};
+  const auto says = [&](text_map metadata, const char* part) {
+    metadata.insert(mark.begin(), mark.end());
+    safetensors::write(folder.path("made"), std::vector<safetensors::entry>{{"x", {1}, one}}, metadata);
+    CHECK(contains(complaint([&] { load_checkpoint(folder.path("made"), tiny); }), part));
+  };
+  const auto of_alphabet = [](const std::string& alphabet) {
+    return text_map{{"context", "2"}, {"width", "3"}, {"intermediate", "4"}, {"blocks", "1"}, {"fingerprint", "99"},
+                    {"step", "7"},    {"seed", "1"},  {"steps", "9"},        {"batch", "2"},  {"rate", "0.1"},
+                    {"decay", "0"},   {"clip", "1"},  {"alphabet", alphabet}};
+  };
+  says({}, "is damaged: its metadata has no context");
+  says(of_alphabet("five"), "is damaged: its metadata has no number alphabet");
+  says(of_alphabet("5"), "is damaged: it has not the tensors of this model");
+  says(of_alphabet("1099511627776"), "is damaged: its alphabet has more than 256 characters");
 }
 
 TEST_CASE("what is no checkpoint of this model says so") {
@@ -93,7 +127,7 @@ TEST_CASE("what is no checkpoint of this model says so") {
   CHECK(contains(complaint([&] { load_checkpoint(folder.path("a"), other); }),
                  "is of another model: 1 blocks of (2 x 3) x 4"));
   const std::string prose = folder.write("prose", std::string(1000, 'a'));
-  CHECK(contains(complaint([&] { load_checkpoint(prose, tiny); }), "is no checkpoint of this program"));
+  CHECK(contains(complaint([&] { load_checkpoint(prose, tiny); }), "is no safetensors file"));
   CHECK(contains(complaint([&] { load_checkpoint(folder.path("missing"), tiny); }), "No such file"));
   CHECK(contains(complaint([&] { load_checkpoint(folder.path(""), tiny); }), "cannot be read"));
 }

@@ -29,6 +29,7 @@ class temporary_folder {
 
   std::string path(const std::string& name) const { return (path_ / name).string(); }
   std::string write(const std::string& name, const std::string& contents) const {
+    std::filesystem::remove(path(name));  // some file systems wait for the disk when a file is replaced in place
     std::ofstream(path(name), std::ios::binary) << contents;
     return path(name);
   }

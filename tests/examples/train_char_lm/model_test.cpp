@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <swiglu/comm/launch.hpp>
 
+#include "checkpoint.hpp"
+#include "files.hpp"
 #include "random.hpp"
+#include "safetensors.hpp"
 
 using namespace char_lm;
 
@@ -140,4 +144,35 @@ TEST_CASE("a norm of rows, a softmax of rows, a sum in lanes") {
   for (const std::size_t n : {0u, 1u, 15u, 16u, 17u, 100u})
     CHECK(lane_sum<int>(n, [](std::size_t i) { return static_cast<int>(i); }) ==
           static_cast<int>(n * (n - (n > 0)) / 2));
+}
+
+TEST_CASE("the tensors of a checkpoint are the parameters, by name, in their shape") {
+  parameters<double, tiny, 1> weights = random_weights();
+  checkpoint c{.shape = tiny, .alphabet = alphabet, .fingerprint = 0, .step = 0, .made_with = {}, .state = {}};
+  for (std::vector<float>& section : c.state)
+    for (const double value : flatten(weights)) section.push_back(static_cast<float>(value));
+  const temporary_folder folder;
+  save_checkpoint(folder.path("a"), c);
+
+  safetensors::reader file(folder.path("a"));
+  std::size_t parameters = 0;
+  for (const parameter<double>& p : weights.list()) {
+    std::string name("weights.");  // "block 0 gate" there is "blocks.0.gate" here
+    int spaces = 0;
+    for (const char letter : p.name) {
+      if (letter == ' ' && spaces++ == 0) name.push_back('s');
+      name.push_back(letter == ' ' ? '.' : letter);
+    }
+    std::vector<float> saved(p.values.size());
+    file.read(file.header().find(name), saved);
+    CHECK(std::ranges::equal(saved, p.values, {}, {}, [](double value) { return static_cast<float>(value); }));
+    ++parameters;
+  }
+  CHECK(3 * parameters == file.header().tensors.size());
+  using extents = std::vector<std::uint64_t>;
+  CHECK(file.header().find("weights.embedding").shape == extents{weights.embedding.rows(), weights.embedding.cols()});
+  CHECK(file.header().find("weights.head").shape == extents{weights.head.rows(), weights.head.cols()});
+  const auto& layer = weights.blocks[1].weights;
+  CHECK(file.header().find("weights.blocks.1.gate").shape == extents{layer.gate.rows(), layer.gate.cols()});
+  CHECK(file.header().find("weights.blocks.1.down").shape == extents{layer.down.rows(), layer.down.cols()});
 }
