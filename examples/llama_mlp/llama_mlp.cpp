@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Runs the MLP of one layer of a Llama-style checkpoint, a file as Hugging Face writes it, or of one part of a large one:
+// Runs the MLP of one layer of a Llama-style checkpoint: a file as Hugging Face writes it, or one part of a large one.
 //
 //     llama_mlp model.safetensors [LAYER]     layer 0 if none is named
 //     llama_mlp                               makes a small checkpoint, runs its layer 1, and removes it
