@@ -31,7 +31,8 @@ using namespace swiglu;
 template <class Tensor>
 void fill(Tensor& t, float scale) {
   unsigned seed = 1;
-  for (float& v : t.span()) v = scale * (static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1);
+  for (float& v : t.span())
+    v = scale * (static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1);
 }
 
 /// Largest absolute difference of two tensors of one size.
