@@ -2,8 +2,10 @@
 
 // The layer's passes under each schedule.
 
+#include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #endif
 
 #include "layer_case.hpp"
+#include "stages.hpp"
 
 namespace {
 
@@ -37,6 +40,7 @@ struct problem {
   }
   void forward() { layer::forward(x, w, s, ws, out); }
   void backward() { layer::backward(grad_out, x, w, s, ws, grad_x, g); }
+  std::array<std::span<const float>, 3> weights() const { return {w.gate.span(), w.up.span(), w.down.span()}; }
   std::size_t saved_bytes() const { return s.bytes(); }
   std::size_t bytes() const { return ws.bytes(); }
 };
@@ -47,8 +51,9 @@ void add(const char* variant, Executor threads) {
   constexpr bool fixed = swiglu::is_small<float>(S.tokens, S.hidden, S.intermediate);
   constexpr dims shape{
       .hidden = S.hidden, .intermediate = S.intermediate, .tokens = fixed ? S.tokens : swiglu::dynamic};
+  using on = std::conditional_t<fixed, Executor, bench::paused<Executor>>;
   bench::add(variant, S, threads.threads(),
-             [=] { return std::make_unique<problem<shape, Schedule, Executor>>(S.tokens, threads); });
+             [=] { return std::make_unique<problem<shape, Schedule, on>>(S.tokens, on(threads)); });
 }
 
 template <std::size_t... Nth>
@@ -58,12 +63,18 @@ void add_all(std::index_sequence<Nth...>) {
   (add<bench::shapes[Nth], schedule::xla>("xla", swiglu::serial{}), ...);
 }
 
+#if defined(_OPENMP)
+template <std::size_t... Nth>
+void add_all_of_two_threads(std::index_sequence<Nth...>) {
+  (add<bench::shapes_of_two_threads[Nth], schedule::fused>("fused", swiglu::openmp{2}), ...);
+}
+#endif
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  add_all(std::make_index_sequence<std::size(bench::shapes)>{});
+void bench::add_layers() {
+  add_all(std::make_index_sequence<std::size(shapes)>{});
 #if defined(_OPENMP)
-  add<bench::shape{512, 1024, 2816}, schedule::fused>("fused", swiglu::openmp{2});
+  add_all_of_two_threads(std::make_index_sequence<std::size(shapes_of_two_threads)>{});
 #endif
-  return bench::run_all(argc, argv);
 }

@@ -4,8 +4,10 @@
 // The layer as one writes it on a library of matrix products: nine products, and two elementwise passes that are fused
 // and vectorised by hand (they are ours, so that every peer has the best there is).
 
+#include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <swiglu/expr/evaluate.hpp>
@@ -22,13 +24,15 @@ struct factor {
 };
 
 /// Gemm::run(rows, cols, depth, a, b, beta, c): c [rows, cols] = a b + beta c, all row-major, c contiguous.
+/// Gemm::executor runs the elementwise passes, on the threads of the library where it shares them.
 template <class Gemm>
 class composite {
   using matrix = swiglu::tensor<float, swiglu::dynamic, swiglu::dynamic>;
 
  public:
-  explicit composite(shape s)
+  composite(shape s, typename Gemm::executor threads)
       : s_(s),
+        threads_(threads),
         x_(s.tokens, s.hidden),
         grad_out_(s.tokens, s.hidden),
         out_(s.tokens, s.hidden),
@@ -51,46 +55,52 @@ class composite {
 
   void forward() {
     const auto [t, h, i] = s_;
-    Gemm::run(t, i, h, as_is(x_), as_is(gate_), 0, h1_.data());
-    Gemm::run(t, i, h, as_is(x_), as_is(up_), 0, h3_.data());
+    multiply(t, i, h, as_is(x_), as_is(gate_), 0, h1_.data());
+    multiply(t, i, h, as_is(x_), as_is(up_), 0, h3_.data());
     evaluate(on(), noalias(h_) <<= silu(h1_) * h3_);
-    Gemm::run(t, h, i, as_is(h_), as_is(down_), 0, out_.data());
+    multiply(t, h, i, as_is(h_), as_is(down_), 0, out_.data());
   }
   void backward() {
     const auto [t, h, i] = s_;
-    Gemm::run(t, i, h, as_is(grad_out_), transposed(down_), 0, g_h_.data());
+    multiply(t, i, h, as_is(grad_out_), transposed(down_), 0, g_h_.data());
     evaluate(on(), noalias(g_h1_) <<= g_h_ * (h3_ * silu_grad(h1_)), noalias(g_h3_) <<= g_h_ * silu(h1_));
-    Gemm::run(t, h, i, as_is(g_h1_), transposed(gate_), 0, grad_x_.data());
-    Gemm::run(t, h, i, as_is(g_h3_), transposed(up_), 1, grad_x_.data());
-    Gemm::run(h, i, t, transposed(x_), as_is(g_h1_), 0, g_gate_.data());
-    Gemm::run(h, i, t, transposed(x_), as_is(g_h3_), 0, g_up_.data());
-    Gemm::run(i, h, t, transposed(h_), as_is(grad_out_), 0, g_down_.data());
+    multiply(t, h, i, as_is(g_h1_), transposed(gate_), 0, grad_x_.data());
+    multiply(t, h, i, as_is(g_h3_), transposed(up_), 1, grad_x_.data());
+    multiply(h, i, t, transposed(x_), as_is(g_h1_), 0, g_gate_.data());
+    multiply(h, i, t, transposed(x_), as_is(g_h3_), 0, g_up_.data());
+    multiply(i, h, t, transposed(h_), as_is(grad_out_), 0, g_down_.data());
   }
+  std::array<std::span<const float>, 3> weights() const { return {gate_.span(), up_.span(), down_.span()}; }
   std::size_t saved_bytes() const { return (h1_.size() + h3_.size() + h_.size()) * sizeof(float); }
   std::size_t bytes() const { return (g_h_.size() + g_h1_.size() + g_h3_.size()) * sizeof(float); }
 
  private:
+  static void multiply(std::size_t rows, std::size_t cols, std::size_t depth, factor a, factor b, float beta,
+                       float* c) {
+    Gemm::run(rows, cols, depth, a, b, beta, c);
+    if (slices::current() != nullptr) slices::current()->pause();
+  }
   static factor as_is(const matrix& m) { return {m.data(), m.cols(), false}; }
   static factor transposed(const matrix& m) { return {m.data(), m.cols(), true}; }
-  swiglu::resources<float, swiglu::serial> on() { return {memory_, threads_}; }
+  swiglu::resources<float, typename Gemm::executor> on() { return {memory_, threads_}; }
 
   shape s_;
+  typename Gemm::executor threads_;
   matrix x_, grad_out_, out_, grad_x_, gate_, up_, down_, g_gate_, g_up_, g_down_, h1_, h3_, h_, g_h_, g_h1_, g_h3_;
   swiglu::scratch<float> memory_;
-  swiglu::serial threads_;
 };
 
 /// The whole program of a peer. Gemm::set_threads(n) comes before everything else.
 template <class Gemm>
 int peer_main(const char* variant, int argc, char** argv) {
-  for (const shape s : shapes)
-    for (const std::size_t threads : {1U, 2U}) {
-      if (threads == 2 && !(s.tokens == 512 && s.hidden == 1024)) continue;
-      add(variant, s, threads, [=] {
-        Gemm::set_threads(static_cast<int>(threads));
-        return std::make_unique<composite<Gemm>>(s);
-      });
-    }
+  const auto add_on = [&](shape s, std::size_t threads) {
+    add(variant, s, threads, [=] {
+      Gemm::set_threads(static_cast<int>(threads));
+      return std::make_unique<composite<Gemm>>(s, typename Gemm::executor(threads));
+    });
+  };
+  for (const shape s : shapes) add_on(s, 1);
+  for (const shape s : shapes_of_two_threads) add_on(s, 2);
   return run_all(argc, argv);
 }
 

@@ -2,11 +2,14 @@
 
 #include <Eigen/Core>
 
+#include <swiglu/exec/openmp.hpp>
+
 #include "composite.hpp"
 
 namespace {
 
 struct gemm {
+  using executor = swiglu::openmp;
   using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   static void set_threads(int n) { Eigen::setNbThreads(n); }
   static void run(std::size_t rows, std::size_t cols, std::size_t depth, bench::factor a, bench::factor b, float beta,
@@ -16,6 +19,16 @@ struct gemm {
       return Eigen::Map<const matrix>(f.data, n(f.transposed ? k : r), n(f.transposed ? r : k));
     };
     const auto left = in_memory(a, rows, depth), right = in_memory(b, depth, cols);
+    if (rows == 1 && !a.transposed) {
+      const Eigen::Map<const Eigen::RowVectorXf> row(a.data, n(depth));
+      Eigen::Map<Eigen::RowVectorXf> out(c, n(cols));
+      if (beta == 0) out.setZero();
+      if (b.transposed)
+        out.noalias() += row * right.transpose();
+      else
+        out.noalias() += row * right;
+      return;
+    }
     Eigen::Map<matrix> to(c, n(rows), n(cols));
     if (beta == 0) to.setZero();
     if (a.transposed)

@@ -4,11 +4,14 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include <swiglu/exec/openmp.hpp>
+
 #include "composite.hpp"
 
 namespace {
 
 struct gemm {
+  using executor = swiglu::openmp;
   static void set_threads(int n) { omp_set_num_threads(n); }
   static void run(std::size_t rows, std::size_t cols, std::size_t depth, bench::factor a, bench::factor b, float beta,
                   float* c) {
