@@ -91,9 +91,9 @@ void bench::add_contractions() {
       const std::string kept = name_of("gemm", "all", s, 1);
       const double flops = forward_flops(s) / 6 * terms;
       register_run(name_of("gemm", variant, s, 1), [=](benchmark::State& state) {
-        auto& [p, clock] =
-            problem_of(kept, [&] { return std::pair(std::make_unique<problem>(s), std::make_unique<slices>(1)); });
-        run_step(state, *clock, flops, [&p = *p, i] { p.run(i + 1); });
+        auto& p = problem_of(kept, [&] { return std::make_unique<problem>(s); });
+        slices clock(1);
+        run_step(state, clock, flops, [&p = *p, i] { p.run(i + 1); });
       });
     }
 }

@@ -170,10 +170,11 @@ def memory(data, colour):
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for row in (r for r in rows if shape_of(r) == largest):
         at = (1e3 * flops(row) / middle(row, "flops"), row["saved_bytes"] / 2**20)
-        axes.scatter(*at, color=colour[row["variant"]], marker="o" if is_ours(row["variant"]) else "s", zorder=3)
-        axes.annotate(label(row["variant"]), at, textcoords="offset points", xytext=(5, 4), fontsize=8)
-    axes.set_xlim(0)
-    axes.set_ylim(0)
+        axes.scatter(*at, color=colour[row["variant"]], marker="o" if is_ours(row["variant"]) else "s", s=60, alpha=0.8,
+                     zorder=3, label=label(row["variant"]))
+    axes.set_xlim(0, 1.1 * axes.get_xlim()[1])
+    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+    axes.legend(fontsize=8, loc="lower left")
     axes.set_xlabel("milliseconds of a training step")
     axes.set_ylabel("MiB kept between forward and backward")
     axes.set_title("%d x %d x %d, 1 thread" % largest[:3])

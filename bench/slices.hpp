@@ -60,6 +60,9 @@ class slices {
   /// How long a slice should be: the shorter, the better interruptions are told apart, but a team has to be woken.
   double length() const { return threads_ == 1 && !bandwidth_ ? 1e-3 : 5e-3; }
 
+  /// About how long a step takes; 0 as long as nobody has set it.
+  double& seconds_of_step() { return step_; }
+
   /// A batch of work begins, and with it a slice.
   void begin() {
     if (seconds() - probes_.back().at > 1e-3) probe(4);  // somebody did other things since the last slice
@@ -147,7 +150,7 @@ class slices {
   std::vector<probed> probes_;
   std::vector<slice> slices_;
   std::size_t batches_ = 0;
-  double begin_on_wall_ = 0, begin_ = 0, batch_seconds_ = 0;
+  double step_ = 0, begin_on_wall_ = 0, begin_ = 0, batch_seconds_ = 0;
 };
 
 /// An executor that lets a long step be cut into slices between its kernels.
@@ -170,16 +173,19 @@ class paused {
 /// reported is the mean of one. For UseManualTime. Returns what could have been done in the time of a step.
 template <class Step>
 stretch run_in_slices(benchmark::State& state, slices& clock, Step step) {
-  const auto timed = [&](std::size_t steps) {
-    const double begin = seconds();
-    for (std::size_t i = 0; i < steps; ++i) {
-      step();
-      benchmark::ClobberMemory();
-    }
-    return (seconds() - begin) / static_cast<double>(steps);
-  };
-  double one = timed(1);
-  for (std::size_t steps = 2; one * static_cast<double>(steps) < clock.length() / 4; steps *= 2) one = timed(steps);
+  double& one = clock.seconds_of_step();
+  if (one == 0) {
+    const auto timed = [&](std::size_t steps) {
+      const double begin = seconds();
+      for (std::size_t i = 0; i < steps; ++i) {
+        step();
+        benchmark::ClobberMemory();
+      }
+      return (seconds() - begin) / static_cast<double>(steps);
+    };
+    one = timed(1);  // which touches all memory
+    for (std::size_t steps = 2; one * static_cast<double>(steps) < clock.length() / 4; steps *= 2) one = timed(steps);
+  }
   const auto batch = static_cast<benchmark::IterationCount>(
       std::clamp(clock.length() / one, 1.0, static_cast<double>(state.max_iterations)));
 

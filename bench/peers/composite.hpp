@@ -5,10 +5,14 @@
 // and vectorised by hand (they are ours, so that every peer has the best there is).
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <swiglu/expr/evaluate.hpp>
 
@@ -90,9 +94,35 @@ class composite {
   swiglu::scratch<float> memory_;
 };
 
+/// Throws unless Gemm multiplies as plain loops do: a fast product that is wrong is no peer.
+template <class Gemm>
+void check_products() {
+  const auto element = [](const factor& f, std::size_t r, std::size_t c) {
+    return f.transposed ? f.data[c * f.cols + r] : f.data[r * f.cols + c];
+  };
+  for (const auto& [rows, cols, depth] : {shape{1, 20, 33}, shape{16, 16, 16}, shape{33, 20, 9}, shape{20, 33, 1}})
+    for (const auto& [a_transposed, b_transposed] : {std::pair{false, false}, {false, true}, {true, false}})
+      for (const float beta : {0.0f, 1.0f}) {
+        std::vector<float> a(rows * depth), b(depth * cols), c(rows * cols, 2.0f);
+        fill(std::span(a), 1, 1), fill(std::span(b), 1, 2);
+        const factor left{a.data(), a_transposed ? rows : depth, a_transposed};
+        const factor right{b.data(), b_transposed ? depth : cols, b_transposed};
+        Gemm::run(rows, cols, depth, left, right, beta, c.data());
+        for (std::size_t i = 0; i < rows; ++i)
+          for (std::size_t j = 0; j < cols; ++j) {
+            float sum = beta * 2;
+            for (std::size_t k = 0; k < depth; ++k) sum += element(left, i, k) * element(right, k, j);
+            if (!(std::abs(sum - c[i * cols + j]) < 1e-4f))
+              throw std::logic_error("wrong product: rows " + std::to_string(rows) + ", columns " +
+                                     std::to_string(cols) + ", depth " + std::to_string(depth));
+          }
+      }
+}
+
 /// The whole program of a peer. Gemm::set_threads(n) comes before everything else.
 template <class Gemm>
 int peer_main(const char* variant, int argc, char** argv) {
+  check_products<Gemm>();
   const auto add_on = [&](shape s, std::size_t threads) {
     add(variant, s, threads, [=] {
       Gemm::set_threads(static_cast<int>(threads));

@@ -54,6 +54,7 @@ struct gemm {
 
 int main(int argc, char** argv) {
   libxsmm_init();
+  bench::check_products<gemm>();
   for (const bench::shape s : {bench::shapes[0], bench::shapes[1]})
     bench::add("peer_libxsmm", s, 1, [=] { return std::make_unique<bench::composite<gemm>>(s, swiglu::serial()); });
   return bench::run_all(argc, argv);

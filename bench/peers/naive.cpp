@@ -33,6 +33,7 @@ struct loops {
 }  // namespace
 
 void bench::add_naive() {
+  check_products<loops>();
   for (const shape s : {shapes[0], shapes[1]})
     add("naive", s, 1, [=] { return std::make_unique<composite<loops>>(s, swiglu::serial()); });
 }
