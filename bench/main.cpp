@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   bench::add_epilogues();
   bench::add_micro_kernels();
   bench::add_all_reduces();
+  bench::add_overlaps();
   bench::add_naive();
   return bench::run_all(argc, argv);
 }

@@ -63,6 +63,19 @@ void add_all(std::index_sequence<Nth...>) {
   (add<bench::shapes[Nth], schedule::xla>("xla", swiglu::serial{}), ...);
 }
 
+/// The other schedules, each one choice away from `fused`.
+template <bench::shape S>
+void add_variants() {
+  using kernels = schedule::kernels;
+  const swiglu::serial here;
+  add<S, schedule::fused_checkpoint>("fused_checkpoint", here);
+  add<S, schedule{.save_sigmoid = true}>("fused_save_sigmoid", here);
+  add<S, schedule{.transposes = schedule::transposition::materialised}>("fused_materialised", here);
+  add<S, schedule{.grad_x = schedule::branches::add_then_reduce}>("fused_two_products", here);
+  add<S, schedule{.cut = kernels::elementwise}>("elementwise", here);
+  add<S, schedule{.cut = kernels::unfused}>("unfused", here);
+}
+
 #if defined(_OPENMP)
 template <std::size_t... Nth>
 void add_all_of_two_threads(std::index_sequence<Nth...>) {
@@ -74,6 +87,8 @@ void add_all_of_two_threads(std::index_sequence<Nth...>) {
 
 void bench::add_layers() {
   add_all(std::make_index_sequence<std::size(shapes)>{});
+  add_variants<shape{64, 64, 192}>();
+  add_variants<shape{512, 1024, 2816}>();
 #if defined(_OPENMP)
   add_all_of_two_threads(std::make_index_sequence<std::size(shapes_of_two_threads)>{});
 #endif

@@ -87,6 +87,27 @@ TEST_CASE_TEMPLATE("a step of any number of tokens up to a capacity of several k
   CHECK(cases);
 }
 
+TEST_CASE("the memory of a step is that of the formula in docs/performance.md") {
+  constexpr dims shape{.hidden = 100, .intermediate = 300};
+  using layer = fused::layer<shape>;
+  constexpr std::size_t strip = swiglu::strip_columns<float>, half = strip / 2, element = sizeof(float);
+  const std::size_t hidden = swiglu::round_up(shape.hidden, strip),
+                    whole_i = swiglu::round_up(shape.intermediate, strip),
+                    half_i = swiglu::round_up(shape.intermediate, half);
+  tally cases;
+  for (const std::size_t tokens : test::sizes{1, 7, 33, 512, 3000}) {
+    const layer::saved s(tokens);
+    const layer::workspace ws(tokens);
+    cases(s.bytes() == element * tokens * (2 * half_i + whole_i), tokens, "tokens keep", s.bytes(), "bytes");
+    const std::size_t values = element * tokens * (2 * half_i + 2 * hidden);
+    const std::size_t blocks =
+        swiglu::default_caches.l2 / 2 + element * (std::min<std::size_t>(tokens, 1920) + 24) * 16 * strip;
+    cases(ws.bytes() <= values + blocks, tokens, "tokens need", ws.bytes(), "bytes of at most", values + blocks);
+    cases(ws.bytes() >= values, tokens, "tokens need", ws.bytes(), "bytes of at least", values);
+  }
+  CHECK(cases);
+}
+
 TEST_CASE("constructing saved and workspace allocates what bytes() says, once for each piece") {
   using layer = fused::layer<whole>;
   CHECK(allocations_of([] { typename layer::saved s(capacity); }) == 2);  // h1 with h3, h

@@ -46,16 +46,10 @@ expect("find_package(swiglu CONFIG REQUIRED)" "xsimd 8.1 or newer was not found"
 expect("add_library(xsimd INTERFACE)\nset(xsimd_VERSION 7.6.0)\nfind_package(swiglu CONFIG REQUIRED)"
        "xsimd 8.1 or newer is needed, found 7.6.0")
 
-# A component is a file beside swiglu-config.cmake: here in a copy of the prefix, so as not to spoil it.
-file(COPY ${PREFIX}/share DESTINATION ${WORK_DIR}/prefix)
-file(CREATE_LINK ${PREFIX}/include ${WORK_DIR}/prefix/include SYMBOLIC)
-set(PREFIX ${WORK_DIR}/prefix)
-file(WRITE ${PREFIX}/share/cmake/swiglu/swiglu-component-good.cmake
-     "add_library(swiglu::good INTERFACE IMPORTED)\ntarget_link_libraries(swiglu::good INTERFACE swiglu::swiglu)\n")
-file(WRITE ${PREFIX}/share/cmake/swiglu/swiglu-component-bad.cmake
-     "set(swiglu_component_problem \"the weather is bad.\")\n")
-expect("find_package(swiglu CONFIG REQUIRED COMPONENTS good OPTIONAL_COMPONENTS bad)
-        if(NOT swiglu_good_FOUND OR NOT TARGET swiglu::good OR swiglu_bad_FOUND)
+# A component whose own dependency is missing.
+expect("find_package(swiglu CONFIG REQUIRED COMPONENTS mpi)" "swiglu, component mpi: no MPI 3.1 or newer was found"
+       -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
+expect("find_package(swiglu CONFIG REQUIRED COMPONENTS core OPTIONAL_COMPONENTS mpi)
+        if(swiglu_mpi_FOUND OR NOT TARGET swiglu::swiglu)
           message(FATAL_ERROR wrong)
-        endif()" "")
-expect("find_package(swiglu CONFIG REQUIRED COMPONENTS good bad)" "swiglu, component bad: the weather is bad")
+        endif()" "" -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
