@@ -53,9 +53,10 @@ def unique(values):
 def colours(variants):
     """Ours in blues, the others in other colours; the same in every picture."""
     ours, others = [v for v in variants if is_ours(v)], [v for v in variants if not is_ours(v)]
-    blues, rest = matplotlib.colormaps["Blues"], matplotlib.colormaps["Set2"]
+    blues = matplotlib.colormaps["Blues"]
+    rest = [*matplotlib.colormaps["Set2"].colors, "tab:brown", "tab:olive", "tab:red", "tab:purple"]
     return {**{v: blues(0.9 - 0.6 * i / max(len(ours), 2)) for i, v in enumerate(ours)},
-            **{v: rest(i % 8) for i, v in enumerate(others)}}
+            **{v: rest[i % len(rest)] for i, v in enumerate(others)}}
 
 
 def compulsory_bytes(row):
@@ -87,11 +88,12 @@ def peers(data, colour):
             axes.bar(shapes.index(shape_of(row)) + (i + 0.5) * width - 0.425, height, width, color=colour[variant],
                      yerr=[[max(height - low, 0)], [max(high - height, 0)]], error_kw={"linewidth": 0.7},
                      label=label(variant) if first else None)
-    axes.set_xticks(range(len(shapes)), ["%d x %d x %d\n%d thread%s" % (*s, "s"[:s[3] - 1]) for s in shapes], fontsize=8)
+    axes.set_xticks(range(len(shapes)), ["%d\nx %d x %d\n%d thread%s" % (*s, "s"[:s[3] - 1]) for s in shapes], fontsize=8)
+    axes.margins(x=0.01)
     axes.set_ylim(0, 100)
     axes.set_ylabel("% of the FMA peak")
     axes.set_title("A training step, tokens x hidden x intermediate")
-    axes.legend(fontsize=8, ncols=min(len(variants), 5), loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    axes.legend(fontsize=8, ncols=min(len(variants), 5), loc="upper center", bbox_to_anchor=(0.5, -0.18))
     return figure
 
 
@@ -143,7 +145,8 @@ def roofline(data, colour):
                   va="bottom")
     marker = {"forward": "^", "backward": "v", "step": "o"}
     seen = set()
-    for row, x in zip(rows, intensity):
+    order = list(colour)
+    for row, x in sorted(zip(rows, intensity), key=lambda pair: order.index(pair[0]["variant"])):
         key = row["variant"], row["stage"]
         axes.scatter(x, middle(row, "flops") / 1e9, color=colour[row["variant"]], marker=marker[row["stage"]], s=18,
                      zorder=3, label=None if key in seen else "%s, %s" % (label(row["variant"]), row["stage"]))
@@ -196,7 +199,7 @@ def threads(data, colour):
     axes.axhline(max(s[3] for s in shapes), color="grey", linewidth=0.8)
     axes.set_ylabel("times as fast as one thread")
     axes.legend(handles=[matplotlib.patches.Patch(color=colour[v], label=label(v)) for v in variants], fontsize=8,
-                loc="lower right")
+                loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=min(len(variants), 5))
     return figure
 
 
@@ -217,7 +220,7 @@ def main():
         if figure is None:
             print(f"bench/plot.py: no {picture.__name__}: the numbers are not there")
             continue
-        figure.text(0.99, 0.01, "%s, %s" % (data["machine"]["cpu"], data["date"]), fontsize=6, color="grey", ha="right")
+        figure.text(0.9, 0.885, "%s, %s" % (data["machine"]["cpu"], data["date"]), fontsize=6, color="grey", ha="right", va="bottom")
         file = arguments.to / f"performance_{picture.__name__}.{arguments.format}"
         figure.savefig(file, bbox_inches="tight", dpi=150,
                        **({"metadata": {"Date": None}} if arguments.format == "svg" else {}))
