@@ -32,18 +32,20 @@ def inputs(tokens, hidden, intermediate):
             matrix(intermediate, hidden, 0.03), matrix(tokens, hidden, 1))
 
 
-def seconds_of_a_run(run, min_time):
-    """(mean seconds, runs): batches grow until they take long enough."""
+def seconds_of_a_run(run, min_time, threads):
+    """(mean seconds, runs): batches grow until they take long enough. By the processor time of the process for work on
+    one thread, like the programs."""
+    clock = time.process_time if threads == 1 else time.perf_counter
     run()
     n, elapsed = 1, 0
     while True:
-        begin = time.perf_counter()
+        begin = clock()
         for _ in range(n):
             run()
-        elapsed = time.perf_counter() - begin
+        elapsed = max(clock() - begin, 1e-9)
         if elapsed >= min_time:
             return elapsed / n, n
-        n = max(n + 1, min(10 * n, int(1.2 * n * min_time / max(elapsed, 1e-9))))
+        n = max(n + 1, min(10 * n, int(1.2 * n * min_time / elapsed)))
 
 
 def main(version, variants, prepare):
@@ -72,7 +74,7 @@ def main(version, variants, prepare):
             prepared.clear()  # the large ones do not all fit beside each other
             prepared[name] = prepare(variant, stage, shape)
         run, saved = prepared[name]
-        seconds, runs = seconds_of_a_run(run, min_time)
+        seconds, runs = seconds_of_a_run(run, min_time, arguments.threads)
         flops = FLOPS[stage] * shape[0] * shape[1] * shape[2]
         row = {"name": name, "run_name": name, "run_type": "iteration", "iterations": runs, "real_time": seconds * 1e6,
                "time_unit": "us", "FLOPS": flops / seconds, "version": version}
