@@ -74,7 +74,7 @@ class problem {
 };
 
 template <swiglu::schedule Schedule>
-void add(const std::string& variant, double transfer_of_half) {
+void add_overlap(const std::string& variant, double transfer_of_half) {
   bench::register_run(bench::name_of("overlap", variant, of_rank, 1), [=](benchmark::State& state) {
     const auto p = std::make_unique<problem<Schedule>>();
     const auto timed = [&](auto& axis) {
@@ -104,8 +104,8 @@ void add(const std::string& variant, double transfer_of_half) {
 
 void bench::add_overlaps() {
   constexpr swiglu::schedule in_turn{.overlap = false};
-  for (const auto& [name, transfer] : {std::pair{"half", 0.5}, {"equal", 1.0}, {"double", 2.0}}) {
-    add<swiglu::schedule::fused>(std::string("overlapped_") + name, transfer);
-    add<in_turn>(std::string("in_turn_") + name, transfer);
+  for (const auto& [name, transfer] : {std::pair<std::string, double>{"half", 0.5}, {"equal", 1.0}, {"double", 2.0}}) {
+    add_overlap<swiglu::schedule::fused>("overlapped_" + name, transfer);
+    add_overlap<in_turn>("in_turn_" + name, transfer);
   }
 }

@@ -59,6 +59,9 @@ class panel_view {
 };
 
 namespace impl {
+/// Rows between two strips: an odd number of them, since strips a power of two apart would share the sets of the
+/// caches.
+constexpr std::size_t strip_rows(std::size_t rows) { return rows | 1; }
 /// Columns in memory where each strip holds `Run` of a matrix. Unlike round_up and ceil_div it cannot wrap around.
 template <real T, std::size_t Run>
 constexpr std::size_t padded_columns(std::size_t cols) {
@@ -78,7 +81,8 @@ class panels {
         rows_(capacity),
         capacity_(capacity),
         memory_(memory == storage::none ? 0
-                                        : checked_product(impl::padded_columns<T, strip_columns<T>>(cols), capacity)) {}
+                                        : checked_product(impl::padded_columns<T, strip_columns<T>>(cols),
+                                                          capacity == 0 ? 0 : impl::strip_rows(capacity))) {}
 
   panels(panels&& other) noexcept { *this = std::move(other); }
   panels& operator=(panels&& other) noexcept {
@@ -99,9 +103,11 @@ class panels {
   std::size_t cols() const { return cols_; }
   std::size_t bytes() const { return memory_.size() * sizeof(T); }
 
-  panel_view<T, strip_columns<T>> view() { return {memory_.data(), rows_, cols_, rows_ * strip_columns<T>}; }
+  panel_view<T, strip_columns<T>> view() {
+    return {memory_.data(), rows_, cols_, impl::strip_rows(rows_) * strip_columns<T>};
+  }
   panel_view<const T, strip_columns<T>> view() const {
-    return {memory_.data(), rows_, cols_, rows_ * strip_columns<T>};
+    return {memory_.data(), rows_, cols_, impl::strip_rows(rows_) * strip_columns<T>};
   }
 
  private:

@@ -96,10 +96,11 @@ TEST_CASE("the memory of a step is that of the formula in docs/performance.md") 
                     half_i = swiglu::round_up(shape.intermediate, half);
   tally cases;
   for (const std::size_t tokens : test::sizes{1, 7, 33, 512, 3000}) {
+    const std::size_t rows = tokens | 1;
     const layer::saved s(tokens);
     const layer::workspace ws(tokens);
-    cases(s.bytes() == element * tokens * (2 * half_i + whole_i), tokens, "tokens keep", s.bytes(), "bytes");
-    const std::size_t values = element * tokens * (2 * half_i + 2 * hidden);
+    cases(s.bytes() == element * rows * (2 * half_i + whole_i), tokens, "tokens keep", s.bytes(), "bytes");
+    const std::size_t values = element * rows * (2 * half_i + 2 * hidden);
     const std::size_t blocks =
         swiglu::default_caches.l2 / 2 + element * (std::min<std::size_t>(tokens, 1920) + 24) * 16 * strip;
     cases(ws.bytes() <= values + blocks, tokens, "tokens need", ws.bytes(), "bytes of at most", values + blocks);

@@ -45,7 +45,8 @@ class product_operands {
     for (std::size_t i = 0; i < copies_; ++i) {
       const copy& c = copy_[i];
       const std::size_t rows = c.from.rows();
-      const panel_view<T, strip_columns<T>> to(memory + c.offset, rows, c.from.cols(), rows * strip_columns<T>);
+      const panel_view<T, strip_columns<T>> to(memory + c.offset, rows, c.from.cols(),
+                                               strip_rows(rows) * strip_columns<T>);
       in_parts(threads, rows, 16,
                [&](std::size_t, std::size_t first, std::size_t last) { copy_to_panels(c.from, to, first, last); });
       for (std::size_t t = 0; t < used_; ++t)
@@ -103,7 +104,7 @@ class product_operands {
       if (c.data() == m.data() && c.pitch() == m.pitch() && c.rows() == m.rows() && c.cols() == m.cols()) return i;
     }
     copy_[copies_] = {m, copied_};
-    copied_ += round_up(m.cols(), strip_columns<T>) * m.rows();
+    copied_ += round_up(m.cols(), strip_columns<T>) * strip_rows(m.rows());
     return copies_++;
   }
 
