@@ -181,7 +181,8 @@ class [[nodiscard]] delayed_request {
 /// Refers to a communicator of one rank and does not own it. Every call takes the time of the link longer: from the
 /// moment that all ranks have made it, as far as C lets that be seen, and not a processor's time. It has the
 /// refinements of C; and iall_reduce, whether C has it or not, if C can be aborted: the sum is made by a thread of its
-/// own while this one does something else, and the request is complete when the link would have delivered it.
+/// own while this one does something else, and the request is complete when the link would have delivered it. (An MPI
+/// has to have been started with MPI_THREAD_SERIALIZED for that.)
 ///
 /// Errors are those of C; std::invalid_argument for a link that is none. One call at a time, else std::logic_error.
 template <class C>

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Ranks that are MPI processes; for any MPI from 3.1 on. Include it by name and link swiglu::mpi.
-//
-//     swiglu::mpi_session session;                       // MPI_Init_thread; MPI_Finalize, or MPI_Abort after an
-//     exception swiglu::mpi_mesh world(MPI_COMM_WORLD, 2, 2);      // 2 data ranks x 2 tensor ranks layer::forward(x,
-//     w, s, ws, out, world.axes());
+// Ranks that are MPI processes; for any MPI from 3.1 on. Include it, or mpi_mesh.hpp, by name and link swiglu::mpi.
 //
 // MPI can neither wake a rank that waits nor go on after a failure: a rank that throws has to end the job, which is
 // what mpi_session does. MPI does not compare calls either; swiglu::checked does. And it promises no order of
@@ -151,7 +147,7 @@ class mpi_communicator {
     require_sizes(in.size(), out.size());
     run([&] {
       const MPI_Datatype type = comm_detail::mpi_type<T>();
-      pending_.clear();
+      expect(out.size(), static_cast<std::size_t>(size_));
       if (out.empty()) {
         start_barrier();
       } else if (in.size() <= options_.most_elements) {
@@ -177,7 +173,7 @@ class mpi_communicator {
     require_sizes(out.size(), in.size());
     run([&] {
       const MPI_Datatype type = comm_detail::mpi_type<T>();
-      pending_.clear();
+      expect(in.size(), static_cast<std::size_t>(size_));
       if (in.empty()) {
         start_barrier();
       } else if (out.size() <= options_.most_elements) {
@@ -243,7 +239,7 @@ class mpi_communicator {
   template <class T>
   void start(std::span<T> buffer) {
     ++sequence_;
-    pending_.clear();
+    expect(buffer.size(), 1);
     T* data = buffer.data();
     if (options_.timeout) {
       travelling_ = std::make_unique<std::byte[]>(std::max<std::size_t>(buffer.size_bytes(), 1));
@@ -259,6 +255,11 @@ class mpi_communicator {
     });
   }
 
+  /// Room for the requests of a call before the first is started: nothing may be thrown while MPI uses the buffers.
+  void expect(std::size_t count, std::size_t calls_per_part) {
+    pending_.clear();
+    pending_.reserve((count / options_.most_elements + 1) * calls_per_part);
+  }
   MPI_Request* one_more() { return &pending_.emplace_back(MPI_REQUEST_NULL); }
 
   /// An MPI collective of nothing need not wait for anybody.
