@@ -57,8 +57,8 @@ struct bit_pieces {
 /// has no all_gather the terms travel as whole numbers, each in two or so. A price for exact repetition, not for speed.
 ///
 /// The refinements: reduce_scatter and all_gather always, abort if C has it; no iall_reduce, and bundles by one call
-/// per buffer, which changes no bit. Names are the business of a `checked` around it: checked{rank_ordered{c}}. Errors
-/// and thread safety are those of C. Allocates when the first calls of an element type do.
+/// per buffer, which changes no bit. Names are the business of a `checked` around it. Errors and thread safety are
+/// those of C. Allocates when the first calls of an element type do.
 template <class C>
 class rank_ordered {
  public:
