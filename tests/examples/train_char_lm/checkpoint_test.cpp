@@ -108,10 +108,10 @@ TEST_CASE("a safetensors file of somebody else is refused") {
     safetensors::write(folder.path("made"), std::vector<safetensors::entry>{{"x", {1}, one}}, metadata);
     CHECK(contains(complaint([&] { load_checkpoint(folder.path("made"), tiny); }), part));
   };
-  const auto of_alphabet = [](const std::string& alphabet) {
+  const auto of_alphabet = [](const std::string& text) {
     return text_map{{"context", "2"}, {"width", "3"}, {"intermediate", "4"}, {"blocks", "1"}, {"fingerprint", "99"},
                     {"step", "7"},    {"seed", "1"},  {"steps", "9"},        {"batch", "2"},  {"rate", "0.1"},
-                    {"decay", "0"},   {"clip", "1"},  {"alphabet", alphabet}};
+                    {"decay", "0"},   {"clip", "1"},  {"alphabet", text}};
   };
   says({}, "is damaged: its metadata has no context");
   says(of_alphabet("five"), "is damaged: its metadata has no number alphabet");
