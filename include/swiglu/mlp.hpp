@@ -98,7 +98,9 @@ class mlp {
     workspace() requires(D.tokens != dynamic) : workspace(D.tokens) {}
 
     std::size_t bytes() const { return workspace_memory::bytes() + memory_.bytes() + staging_.size() * sizeof(T); }
-    resources<T, X> on() { return {memory_, threads_}; }
+    resources<T, X> on() {
+      return {memory_, threads_, {S.l1 != 0 ? S.l1 : default_caches.l1, S.l2 != 0 ? S.l2 : default_caches.l2}};
+    }
     T* staging(std::size_t elements) {
       if (elements > staging_.size()) staging_ = buffer<T>(elements);
       return staging_.data();

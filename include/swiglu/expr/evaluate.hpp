@@ -49,8 +49,8 @@ void run_products(resources<T, X> on, const Assigned&... assigned) {
   static_assert(Plan::groups <= most_groups, "swiglu: too many different products in one evaluate (at most 8)");
   product_operands<Plan, T, Assigned...> operands(assigned...);
   const std::size_t threads = on.threads.threads();
-  const contraction_plan<T> plan(operands.shape(), select_kernel<T, Plan::groups>, threads);
-  const stream_plan<T> few_rows(operands.shape());
+  const contraction_plan<T> plan(operands.shape(), select_kernel<T, Plan::groups>, threads, on.caches);
+  const stream_plan<T> few_rows(operands.shape(), on.caches);
   // Memory that serves the next call as well, which may have fewer rows.
   const std::size_t streaming = few_rows.possible() ? std::min(threads, few_rows.strips()) * few_rows.scratch() : 0;
   T* memory =

@@ -7,6 +7,7 @@
 
 #include <swiglu/buffer.hpp>
 #include <swiglu/exec/executor.hpp>
+#include <swiglu/gemm/blocking.hpp>
 
 namespace swiglu {
 
@@ -46,11 +47,12 @@ class scratch {
   bool measuring_ = false;
 };
 
-/// What a kernel runs on: scratch memory and an executor, both borrowed.
+/// What a kernel runs on: scratch memory and an executor, both borrowed, and what is supposed of the caches.
 template <class T, executor E>
 struct resources {
   scratch<T>& memory;
   E& threads;
+  cache_sizes caches = default_caches;  ///< that the blocking is computed for; changes no bit
 };
 template <class T, class E>
 resources(scratch<T>&, E&) -> resources<T, E>;

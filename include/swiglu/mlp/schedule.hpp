@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstddef>
+
 namespace swiglu {
 
 /// How the layer's mathematics is cut into kernels, what is kept between the passes, and how the sums over ranks are
 /// made: a template argument, so that variants compare with all else equal. All schedules agree to rounding; what is
-/// saved or computed again (save_h, save_sigmoid, checkpoint) and how sums travel (bundle, overlap) changes no bit.
+/// saved or computed again (save_h, save_sigmoid, checkpoint), how sums travel (bundle, overlap) and how products are
+/// cut to fit caches (l1, l2) changes no bit.
 struct schedule {
   enum class kernels {
     fused,        ///< six contractions; the elementwise formulas ride in their epilogues
@@ -37,6 +40,8 @@ struct schedule {
   bool bundle = true;
   /// Whether the sum of grad_x travels while the weight gradients are computed.
   bool overlap = true;
+  /// Bytes of the caches that products are cut for; 0: those typical of the instruction set (gemm/blocking.hpp).
+  std::size_t l1 = 0, l2 = 0;
 
   constexpr bool keeps_h1_h3() const { return !checkpoint; }
   constexpr bool keeps_h() const { return save_h && !checkpoint; }
