@@ -4,6 +4,8 @@
 // The layer: forward and backward of one rank, alone or on a data x tensor mesh. The only place where compute meets
 // communication.
 
+#include <swiglu/config.hpp>  // first: it says which C++ is needed
+
 #include <algorithm>
 #include <array>
 #include <concepts>

@@ -3,6 +3,6 @@
 // bad flags: -std=c++17 -fmax-errors=1
 // expect: error: .*swiglu: C[+][+]20 is needed; build with -std=c[+][+]20
 
-#include <swiglu/expr/evaluate.hpp>
+#include <swiglu/mlp.hpp>
 
 int main() {}
