@@ -377,3 +377,28 @@ TEST_CASE("few rows are computed from row-major right operands where they are, a
     CHECK(!streams(rows, {layout::whole, false}, {layout::whole, false}));
   }
 }
+
+TEST_CASE_TEMPLATE("few rows of real numbers: the bits of the packed way, halves of paired panels as terms included", T,
+                   float, double) {
+  test::tally cases;
+  for (const std::size_t rows : test::sizes{1, 3, 8, 20})
+    for (const std::size_t depth : test::sizes{1, 16, 37, 100})
+      for (const std::size_t cols : test::sizes{1, 16, 45, 150})
+        for (const bool transposed : {false, true})
+          for (const bool mixed : {false, true}) {
+            const auto a = test::random_tensor<T>(rows, depth, 1), b = test::random_tensor<T>(rows, depth, 2);
+            const auto u = test::random_tensor<T>(depth, cols, 3), v = test::random_tensor<T>(depth, cols, 4);
+            test::guarded_panels<T, true> pair(rows, depth);
+            for (std::size_t r = 0; r < rows; ++r)
+              for (std::size_t c = 0; c < depth; ++c) pair.first()(r, c) = a(r, c), pair.second()(r, c) = b(r, c);
+            const left_operand<T> first{pair.first().data(), pair.first().strip_stride(), pair.run, false};
+            const left_operand<T> second{pair.second().data(), pair.second().strip_stride(), pair.run, false};
+            const test::stored<T> right(u, depth, cols, {layout::rows, transposed}),
+                other(v, depth, cols, {layout::rows, transposed != mixed});
+            kernel<T> k(rows, cols);
+            k.add({{first, right.right(), depth}, {second, other.right(), depth}});
+            k.run();
+            cases(k.clean(), rows, cols, depth, transposed, mixed);
+          }
+  CHECK(cases);
+}

@@ -35,15 +35,6 @@ struct segment {
   std::size_t depth = 0;  // as the kernel counts it, padding of paired strips included
 };
 
-/// Whether terms a and b are the two halves of the same paired strips.
-template <real T>
-inline bool are_halves(const product_term<T>& a, const product_term<T>& b) {
-  constexpr std::size_t half = pack<T>::size;
-  return !a.left.transposed && !b.left.transposed && a.left.run == half && b.left.run == half &&
-         a.left.data != nullptr && b.left.data == a.left.data + half && a.left.strip_stride == b.left.strip_stride &&
-         a.depth == b.depth;
-}
-
 /// Groups with equal left operands, accumulated side by side.
 template <real T>
 struct bundle {
@@ -143,7 +134,7 @@ class contraction_plan {
   segment segment_at(const bundle& b, std::size_t t) const {
     const auto terms = c_.terms[b.group[0]];
     const std::size_t size = pack<T>::size;
-    if (t + 1 < terms.size() && impl::are_halves(terms[t], terms[t + 1])) {
+    if (t + 1 < terms.size() && are_halves(terms[t], terms[t + 1])) {
       left_operand<T> whole = terms[t].left;
       whole.run = strip_columns<T>;
       return {whole, t, 2, ceil_div(terms[t].depth, size) * strip_columns<T>};

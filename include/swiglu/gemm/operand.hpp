@@ -61,6 +61,16 @@ struct product_term {
   std::size_t depth = 0;
 };
 
+/// Whether terms a and b are the two halves of the same paired strips. Their sum is then accumulated in the order of
+/// the strips: a register's worth of depth of the one, then of the other.
+template <real T>
+inline bool are_halves(const product_term<T>& a, const product_term<T>& b) {
+  constexpr std::size_t half = pack<T>::size;
+  return !a.left.transposed && !b.left.transposed && a.left.run == half && b.left.run == half &&
+         a.left.data != nullptr && b.left.data == a.left.data + half && a.left.strip_stride == b.left.strip_stride &&
+         a.depth == b.depth;
+}
+
 /// Registers in a row of a tile, at most.
 inline constexpr std::size_t most_vectors = 4;
 

@@ -9,7 +9,7 @@
 #include <array>
 #include <bit>
 #include <cstddef>
-#include <utility>
+#include <span>
 
 #include <swiglu/gemm/blocking.hpp>
 #include <swiglu/gemm/epilogue.hpp>
@@ -22,6 +22,13 @@ namespace swiglu {
 inline namespace SWIGLU_ABI {
 
 namespace impl {
+
+/// The operands of one product as a kernel reads them.
+template <real T>
+struct stream_term {
+  const T *left, *right;
+  std::size_t pitch;
+};
 
 /// tile [Rows, cols] += left right. left: [depth][Rows], consecutive. right: row-major [depth, cols], or, `transposed`,
 /// [cols, depth]. The tile's columns are padded to whole registers.
@@ -43,20 +50,23 @@ struct stream_kernel {
     for (; c < cols; c += size) run_registers<1>(left, right + c, pitch, depth, cols - c, tile + c, tile_pitch);
   }
 
-  [[gnu::noinline]] static void run_transposed(const T* left, const T* right, std::size_t pitch, std::size_t depth,
+  /// The sum of `parts` such products, whose depth is taken from each in turn, a register's worth at a time.
+  [[gnu::noinline]] static void run_transposed(const stream_term<T>* term, std::size_t parts, std::size_t depth,
                                                std::size_t cols, T* tile, std::size_t tile_pitch) {
     alignas(alignment) T square[size * size];
-    for (std::size_t c = 0; c < cols; c += size, right += size * pitch) {
+    for (std::size_t c = 0; c < cols; c += size) {
       V sum[Rows][1];
       move<1, true>(sum, tile + c, tile_pitch);
-      for (std::size_t k = 0; k < depth; k += size) {
-        const std::size_t n = std::min(size, depth - k);
-        pack_transposed(right + k, pitch, n, std::min(size, cols - c), square, size);
-        for (std::size_t i = 0; i < n; ++i) {
-          const V row[1] = {V::load(square + i * size)};
-          multiply<1>(left + (k + i) * Rows, row, sum);
+      for (std::size_t k = 0; k < depth; k += size)
+        for (std::size_t part = 0; part < parts; ++part) {
+          const auto& [left, right, pitch] = term[part];
+          const std::size_t n = std::min(size, depth - k);
+          pack_transposed(right + c * pitch + k, pitch, n, std::min(size, cols - c), square, size);
+          for (std::size_t i = 0; i < n; ++i) {
+            const V row[1] = {V::load(square + i * size)};
+            multiply<1>(left + (k + i) * Rows, row, sum);
+          }
         }
-      }
       move<1, false>(sum, tile + c, tile_pitch);
     }
   }
@@ -112,10 +122,11 @@ class stream_plan {
 
   explicit stream_plan(const contraction<T>& c, cache_sizes cache = default_caches) : c_(c) {
     for (std::size_t g = 0; g < c_.groups; ++g)
-      for (const product_term<T>& t : c_.terms[g]) {
+      for (std::size_t i = 0; i < c_.terms[g].size(); ++i) {
+        const product_term<T>& t = c_.terms[g][i];
         possible_ = possible_ && t.right.run == 0 && !t.left.transposed;
         if (t.right.transposed) most_ = most_rows_transposed;
-        depth_ = std::max(depth_, t.depth);
+        depth_ = std::max(depth_, parts_at(c_.terms[g], i) * t.depth);
       }
     tile_ = std::max(cache.l1 / sizeof(T) / strip, most_rows) * strip;
   }
@@ -123,8 +134,10 @@ class stream_plan {
   /// Whether the operands allow it, and whether the rows are few enough, too.
   bool possible() const { return possible_; }
   bool fits() const { return possible_ && c_.rows > 0 && c_.rows <= most_; }
-  /// Elements of scratch memory that each thread needs, 64-byte aligned, whatever the number of rows.
-  std::size_t scratch() const { return round_up(most_ * depth_, alignment / sizeof(T)) + c_.groups * tile_; }
+  /// Elements of scratch memory that each thread needs, 64-byte aligned; never less for more rows, even too many.
+  std::size_t scratch() const {
+    return round_up(std::min(padded(c_.rows), most_) * depth_, alignment / sizeof(T)) + c_.groups * tile_;
+  }
   /// The unit in which the work is divided among threads.
   std::size_t strips() const { return ceil_div(c_.cols, strip); }
 
@@ -139,41 +152,68 @@ class stream_plan {
         T* const sums = scratch + g * tile_;
         tile.group[g] = sums, tile.pitch[g] = width;
         std::fill_n(sums, rows * width, T(0));
-        for (const product_term<T>& t : c_.terms[g])
-          if (t.depth > 0) add(t, rows, left, col, tile.cols, sums, width);
+        const auto terms = c_.terms[g];
+        for (std::size_t i = 0; i < terms.size(); i += parts_at(terms, i))
+          if (terms[i].depth > 0) add(terms.subspan(i, parts_at(terms, i)), rows, left, col, tile.cols, sums, width);
       }
       epilogue(tile);
     }
   }
 
  private:
-  using function = void (*)(const T* left, const T* right, std::size_t pitch, std::size_t depth, std::size_t cols,
-                            T* tile, std::size_t tile_pitch);
+  using terms_of_group = std::span<const product_term<T>>;
+  /// Terms from number i on that are accumulated in turn.
+  static std::size_t parts_at(terms_of_group terms, std::size_t i) {
+    return i + 1 < terms.size() && are_halves(terms[i], terms[i + 1]) ? 2 : 1;
+  }
 
   /// Rows as the kernels compute them: whole groups, and a last one of 1, 2, 4 or 8.
   static constexpr std::size_t padded(std::size_t rows) {
     return rows / group_rows * group_rows + (rows % group_rows == 0 ? 0 : std::bit_ceil(rows % group_rows));
   }
-  static function kernel_of(std::size_t rows, bool transposed) {
-    if (rows == 1) return transposed ? impl::stream_kernel<T, 1>::run_transposed : impl::stream_kernel<T, 1>::run;
-    if (rows == 2) return transposed ? impl::stream_kernel<T, 2>::run_transposed : impl::stream_kernel<T, 2>::run;
-    if (rows == 4) return transposed ? impl::stream_kernel<T, 4>::run_transposed : impl::stream_kernel<T, 4>::run;
-    return transposed ? impl::stream_kernel<T, 8>::run_transposed : impl::stream_kernel<T, 8>::run;
+  /// f.operator()<Rows>() for the kernel of so many rows.
+  template <class F>
+  static void with_kernel_of(std::size_t rows, const F& f) {
+    if (rows == 1) return f.template operator()<1>();
+    if (rows == 2) return f.template operator()<2>();
+    if (rows == 4) return f.template operator()<4>();
+    f.template operator()<8>();
   }
 
-  /// sums [rows, cols] += the product.
-  void add(const product_term<T>& t, std::size_t rows, T* left, std::size_t col, std::size_t cols, T* sums,
+  /// sums [rows, cols] += the products of equal depth, of one or of both halves of paired strips.
+  void add(terms_of_group terms, std::size_t rows, T* left, std::size_t col, std::size_t cols, T* sums,
            std::size_t width) const {
-    copy_left(t, rows, left);
-    const auto right = t.right.at(0, col);
-    // A few rows of the right operand, for all rows of the left one, before the next few; transposed, all of them.
-    const std::size_t step = t.right.transposed ? t.depth : impl::stream_kernel<T, 1>::steps;
-    for (std::size_t k = 0; k < t.depth; k += step)
-      for (std::size_t r = 0; r < rows; r += group_rows) {
-        const std::size_t n = std::min(group_rows, rows - r);
-        kernel_of(n, t.right.transposed)(left + r * t.depth + k * n, right.data + k * right.pitch, right.pitch,
-                                         std::min(step, t.depth - k), cols, sums + r * width, width);
-      }
+    const std::size_t depth = terms[0].depth;
+    std::array<impl::stream_term<T>, 2> from{};
+    bool transposed = true;
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const auto right = terms[i].right.at(0, col);
+      from[i] = {left + i * rows * depth, right.data, right.pitch};
+      copy_left(terms[i], rows, left + i * rows * depth);
+      transposed = transposed && terms[i].right.transposed;
+    }
+    if (transposed)  // at most one group of rows
+      return with_kernel_of(rows, [&]<std::size_t Rows>() {
+        impl::stream_kernel<T, Rows>::run_transposed(from.data(), terms.size(), depth, cols, sums, width);
+      });
+    // A few rows of the right operand, for all rows of the left one, before the next few.
+    const std::size_t most = terms.size() == 1 ? impl::stream_kernel<T, 1>::steps : size;
+    for (std::size_t k = 0; k < depth; k += most)
+      for (std::size_t i = 0; i < terms.size(); ++i)
+        for (std::size_t r = 0; r < rows; r += group_rows) {
+          const std::size_t n = std::min(group_rows, rows - r), step = std::min(most, depth - k);
+          const T* const a = from[i].left + r * depth + k * n;
+          T* const to = sums + r * width;
+          with_kernel_of(n, [&]<std::size_t Rows>() {
+            using kernel = impl::stream_kernel<T, Rows>;
+            if (terms[i].right.transposed) {
+              const impl::stream_term<T> part{a, from[i].right + k, from[i].pitch};
+              kernel::run_transposed(&part, 1, step, cols, to, width);
+            } else {
+              kernel::run(a, from[i].right + k * from[i].pitch, from[i].pitch, step, cols, to, width);
+            }
+          });
+        }
   }
 
   /// The left operand as [row group][depth][rows]; rows that it has not are 0.
