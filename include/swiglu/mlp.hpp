@@ -54,14 +54,14 @@ class mlp {
   static constexpr std::size_t hidden = D.hidden, intermediate = D.local_intermediate();
   /// Small layers have kernels of their shape, under the default schedule with memory of its own; all others share the
   /// kernels of run-time shape.
-  static constexpr bool small =
-      is_small<T>(D.tokens, hidden, intermediate) && (is_fused_small<S> || !impl::in_panels<S>);
+  static constexpr bool small = is_small<T>(D.tokens, hidden, intermediate) && (is_fused_small<S> || !S.in_panels());
+  static constexpr bool fused_small = small && is_fused_small<S>;
   static constexpr std::size_t Rows = small ? D.tokens : dynamic, Hidden = small ? hidden : dynamic,
                                Cols = small ? intermediate : dynamic;
   static constexpr bool two_branches = S.grad_x != schedule::branches::one_contraction;
   using saved_memory =
-      std::conditional_t<small && is_fused_small<S>, small_saved<T, Rows, Cols>, layer_values<T, S, true, Rows, Cols>>;
-  using workspace_memory = std::conditional_t<small && is_fused_small<S>, small_workspace<T, Rows, Hidden, Cols>,
+      std::conditional_t<fused_small, small_saved<T, Rows, Cols>, layer_values<T, S, true, Rows, Cols>>;
+  using workspace_memory = std::conditional_t<fused_small, small_workspace<T, Rows, Hidden, Cols>,
                                               layer_workspace<T, S, Rows, Hidden, Cols>>;
   using matrix = view<T, dynamic, dynamic>;
   // Matrices as the kernels take them.

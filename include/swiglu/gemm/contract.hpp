@@ -134,7 +134,7 @@ class contraction_plan {
   segment segment_at(const bundle& b, std::size_t t) const {
     const auto terms = c_.terms[b.group[0]];
     const std::size_t size = pack<T>::size;
-    if (t + 1 < terms.size() && are_halves(terms[t], terms[t + 1])) {
+    if (terms_together(terms, t) == 2) {
       left_operand<T> whole = terms[t].left;
       whole.run = strip_columns<T>;
       return {whole, t, 2, ceil_div(terms[t].depth, size) * strip_columns<T>};

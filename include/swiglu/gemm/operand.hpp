@@ -61,14 +61,18 @@ struct product_term {
   std::size_t depth = 0;
 };
 
-/// Whether terms a and b are the two halves of the same paired strips. Their sum is then accumulated in the order of
-/// the strips: a register's worth of depth of the one, then of the other.
+/// How many of a sum's terms are accumulated together from number t on: two if their left operands are the halves of
+/// the same paired strips, in the order of the strips (a register's worth of depth of the one, then of the other); else
+/// one.
 template <real T>
-inline bool are_halves(const product_term<T>& a, const product_term<T>& b) {
+inline std::size_t terms_together(std::span<const product_term<T>> terms, std::size_t t) {
+  if (t + 1 == terms.size()) return 1;
   constexpr std::size_t half = pack<T>::size;
-  return !a.left.transposed && !b.left.transposed && a.left.run == half && b.left.run == half &&
-         a.left.data != nullptr && b.left.data == a.left.data + half && a.left.strip_stride == b.left.strip_stride &&
-         a.depth == b.depth;
+  const product_term<T>&a = terms[t], &b = terms[t + 1];
+  const bool halves = !a.left.transposed && !b.left.transposed && a.left.run == half && b.left.run == half &&
+                      a.left.data != nullptr && b.left.data == a.left.data + half &&
+                      a.left.strip_stride == b.left.strip_stride && a.depth == b.depth;
+  return halves ? 2 : 1;
 }
 
 /// Registers in a row of a tile, at most.

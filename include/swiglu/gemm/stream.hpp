@@ -126,7 +126,7 @@ class stream_plan {
         const product_term<T>& t = c_.terms[g][i];
         possible_ = possible_ && t.right.run == 0 && !t.left.transposed;
         if (t.right.transposed) most_ = most_rows_transposed;
-        depth_ = std::max(depth_, parts_at(c_.terms[g], i) * t.depth);
+        depth_ = std::max(depth_, terms_together(c_.terms[g], i) * t.depth);
       }
     tile_ = std::max(cache.l1 / sizeof(T) / strip, most_rows) * strip;
   }
@@ -153,8 +153,10 @@ class stream_plan {
         tile.group[g] = sums, tile.pitch[g] = width;
         std::fill_n(sums, rows * width, T(0));
         const auto terms = c_.terms[g];
-        for (std::size_t i = 0; i < terms.size(); i += parts_at(terms, i))
-          if (terms[i].depth > 0) add(terms.subspan(i, parts_at(terms, i)), rows, left, col, tile.cols, sums, width);
+        for (std::size_t i = 0, n = 0; i < terms.size(); i += n) {
+          n = terms_together(terms, i);
+          if (terms[i].depth > 0) add(terms.subspan(i, n), rows, left, col, tile.cols, sums, width);
+        }
       }
       epilogue(tile);
     }
@@ -162,11 +164,6 @@ class stream_plan {
 
  private:
   using terms_of_group = std::span<const product_term<T>>;
-  /// Terms from number i on that are accumulated in turn.
-  static std::size_t parts_at(terms_of_group terms, std::size_t i) {
-    return i + 1 < terms.size() && are_halves(terms[i], terms[i + 1]) ? 2 : 1;
-  }
-
   /// Rows as the kernels compute them: whole groups, and a last one of 1, 2, 4 or 8.
   static constexpr std::size_t padded(std::size_t rows) {
     return rows / group_rows * group_rows + (rows % group_rows == 0 ? 0 : std::bit_ceil(rows % group_rows));

@@ -17,14 +17,7 @@ inline namespace SWIGLU_ABI {
 
 namespace impl {
 
-/// silu(h1) and silu'(h1), from h1 alone or with the sigmoid that the schedule has in memory.
-template <schedule S, class Values>
-auto silu_of_h1(const Values& v) {
-  if constexpr (S.stores_sigmoid())
-    return map([](auto x, auto sigmoid_of_x) { return silu(x, sigmoid_of_x); }, v.h1(), v.sigmoid());
-  else
-    return silu(v.h1());
-}
+/// silu'(h1), from h1 alone or with the sigmoid that the schedule has in memory.
 template <schedule S, class Values>
 auto silu_grad_of_h1(const Values& v) {
   if constexpr (S.cut == schedule::kernels::unfused)
@@ -39,16 +32,18 @@ auto silu_grad_of_h1(const Values& v) {
     return silu_grad(v.h1());
 }
 
+}  // namespace impl
+
 /// g_h1, g_h3, and what the schedule computes again: in the epilogue of one contraction, in one pass, or each alone.
 template <schedule S, class On, class G, class W, class Values, class Workspace>
 void gradient_kernels_of_h(On on, const G& grad_out, const W& w, const Values& v, Workspace& ws) {
   constexpr bool compute_h = !S.save_h && !S.checkpoint;
   const auto h3 = v.h3();
   const auto gradients_in_one = [&](const auto& g_h) {
-    const auto to_g_h1 = noalias(ws.g_h1()) <<= g_h * (h3 * silu_grad_of_h1<S>(v));
-    const auto to_g_h3 = noalias(ws.g_h3()) <<= g_h * silu_of_h1<S>(v);
+    const auto to_g_h1 = noalias(ws.g_h1()) <<= g_h * (h3 * impl::silu_grad_of_h1<S>(v));
+    const auto to_g_h3 = noalias(ws.g_h3()) <<= g_h * impl::silu_of_h1<S>(v);
     if constexpr (compute_h)
-      evaluate(on, to_g_h1, to_g_h3, noalias(v.h()) <<= silu_of_h1<S>(v) * h3);
+      evaluate(on, to_g_h1, to_g_h3, noalias(v.h()) <<= impl::silu_of_h1<S>(v) * h3);
     else
       evaluate(on, to_g_h1, to_g_h3);
   };
@@ -61,20 +56,17 @@ void gradient_kernels_of_h(On on, const G& grad_out, const W& w, const Values& v
       gradients_in_one(g_h);
     } else {
       if constexpr (!S.keeps_sigmoid() && !S.checkpoint) evaluate(on, noalias(v.sigmoid()) <<= sigmoid(v.h1()));
-      if constexpr (compute_h) evaluate(on, noalias(v.h()) <<= silu_of_h1<S>(v) * h3);
-      const auto g_h1 = g_h * h3 * silu_grad_of_h1<S>(v);
-      const auto g_h3 = g_h * silu_of_h1<S>(v);
-      constexpr bool transposed = S.transposes == schedule::transposition::materialised;
+      if constexpr (compute_h) evaluate(on, noalias(v.h()) <<= impl::silu_of_h1<S>(v) * h3);
+      const auto g_h1 = g_h * h3 * impl::silu_grad_of_h1<S>(v);
+      const auto g_h3 = g_h * impl::silu_of_h1<S>(v);
       // %add_bitcast_fusion, %copy_bitcast_fusion.1 and .2, %multiply_bitcast_fusion: the transposes computed again.
       evaluate(on, noalias(ws.g_h1()) <<= g_h1);
-      if constexpr (transposed) evaluate(on, noalias(ws.g_h3_transposed()) <<= transpose(g_h3));
-      if constexpr (transposed) evaluate(on, noalias(ws.g_h1_transposed()) <<= transpose(g_h1));
+      if constexpr (!S.in_panels()) evaluate(on, noalias(ws.g_h3_transposed()) <<= transpose(g_h3));
+      if constexpr (!S.in_panels()) evaluate(on, noalias(ws.g_h1_transposed()) <<= transpose(g_h1));
       evaluate(on, noalias(ws.g_h3()) <<= g_h3);
     }
   }
 }
-
-}  // namespace impl
 
 /// grad_x [tokens, hidden], or where the schedule has them apart its two branches in the workspace.
 template <class On, class G, class X, class W, real T, schedule S, std::size_t Rows, std::size_t Hidden,
@@ -84,12 +76,12 @@ void backward_kernels_of_x(On on, const G& grad_out, const X& x, const W& w,
                            const GradX& grad_x) {
   const hidden_values v{s, ws};
   if constexpr (S.checkpoint) hidden_kernels<S>(on, x, w, v);
-  if constexpr (S.transposes == schedule::transposition::packed) {
+  if constexpr (S.in_panels()) {
     evaluate(on, noalias(ws.grad_out()) <<= grad_out);
-    impl::gradient_kernels_of_h<S>(on, ws.grad_out(), w, v, ws);
+    gradient_kernels_of_h<S>(on, ws.grad_out(), w, v, ws);
   } else {
     evaluate(on, noalias(ws.grad_out_transposed()) <<= transpose(grad_out));  // %copy_bitcast_fusion
-    impl::gradient_kernels_of_h<S>(on, grad_out, w, v, ws);
+    gradient_kernels_of_h<S>(on, grad_out, w, v, ws);
     if constexpr (S.cut != schedule::kernels::unfused) {
       evaluate(on, noalias(ws.g_h1_transposed()) <<= transpose(ws.g_h1()));
       evaluate(on, noalias(ws.g_h3_transposed()) <<= transpose(ws.g_h3()));
@@ -112,7 +104,7 @@ void backward_kernels_of_w(On on, const X& x, const layer_values<T, S, true, Row
                            layer_workspace<T, S, Rows, Hidden, Cols>& ws, const Gate& gate, const Up& up,
                            const Down& down) {
   const auto h = hidden_values{s, ws}.h();
-  if constexpr (S.transposes == schedule::transposition::materialised) {  // %dot.27, %dot.28, %dot.29
+  if constexpr (!S.in_panels()) {  // %dot.27, %dot.28, %dot.29
     evaluate(on, noalias(gate) <<= product(transpose(x), transpose(ws.g_h1_transposed())));
     evaluate(on, noalias(up) <<= product(transpose(x), transpose(ws.g_h3_transposed())));
     evaluate(on, noalias(down) <<= product(transpose(h), transpose(ws.grad_out_transposed())));

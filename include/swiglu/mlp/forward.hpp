@@ -9,6 +9,17 @@
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
+namespace impl {
+/// silu(h1), from h1 alone or with the sigmoid that the schedule has in memory.
+template <schedule S, class Values>
+auto silu_of_h1(const Values& v) {
+  if constexpr (S.stores_sigmoid())
+    return map([](auto x, auto sigmoid_of_x) { return silu(x, sigmoid_of_x); }, v.h1(), v.sigmoid());
+  else
+    return silu(v.h1());
+}
+}  // namespace impl
+
 /// h1 = x gate, h3 = x up, h = silu(h1) h3 and, where the schedule stores it, the sigmoid.
 template <schedule S, class On, class X, class W, class Values>
 void hidden_kernels(On on, const X& x, const W& w, const Values& v) {
@@ -26,9 +37,8 @@ void hidden_kernels(On on, const X& x, const W& w, const Values& v) {
     evaluate(on, noalias(h1) <<= product(x, w.gate));
     evaluate(on, noalias(h3) <<= product(x, w.up));
     if constexpr (S.cut == schedule::kernels::unfused) {
-      const auto silu_of = [](auto x1, auto sigmoid_of_x1) { return silu(x1, sigmoid_of_x1); };
       evaluate(on, noalias(v.sigmoid()) <<= sigmoid(h1));
-      evaluate(on, noalias(h) <<= map(silu_of, h1, v.sigmoid()) * h3);
+      evaluate(on, noalias(h) <<= impl::silu_of_h1<S>(v) * h3);
     } else if constexpr (S.keeps_sigmoid()) {
       evaluate(on, noalias(v.sigmoid()) <<= sigmoid(h1), noalias(v.complement()) <<= sigmoid_complement(h1),
                noalias(h) <<= silu(h1) * h3);

@@ -83,12 +83,10 @@ class row_major_pair {
 };
 
 namespace impl {
-template <schedule S>
-inline constexpr bool in_panels = S.transposes == schedule::transposition::packed;
 template <schedule S, real T, std::size_t Rows, std::size_t Cols>
-using activation_memory = std::conditional_t<in_panels<S>, panels<T>, row_major<T, Rows, Cols>>;
+using activation_memory = std::conditional_t<S.in_panels(), panels<T>, row_major<T, Rows, Cols>>;
 template <schedule S, real T, std::size_t Rows, std::size_t Cols>
-using activation_pair_memory = std::conditional_t<in_panels<S>, paired_panels<T>, row_major_pair<T, Rows, Cols>>;
+using activation_pair_memory = std::conditional_t<S.in_panels(), paired_panels<T>, row_major_pair<T, Rows, Cols>>;
 
 /// Matrices that a schedule has no use for have a capacity of 0.
 template <class... Matrix>
@@ -151,7 +149,7 @@ class layer_values {
 /// The scratch memory of a schedule.
 template <real T, schedule S, std::size_t Rows = dynamic, std::size_t Hidden = dynamic, std::size_t Cols = dynamic>
 class layer_workspace {
-  static constexpr bool packed = impl::in_panels<S>, two_branches = S.grad_x != schedule::branches::one_contraction;
+  static constexpr bool packed = S.in_panels(), two_branches = S.grad_x != schedule::branches::one_contraction;
 
  public:
   layer_values<T, S, false, Rows, Cols> values;

@@ -43,6 +43,8 @@ struct schedule {
   /// Bytes of the caches that products are cut for; 0: those typical of the instruction set (gemm/blocking.hpp).
   std::size_t l1 = 0, l2 = 0;
 
+  /// Whether activations are in panels, from which a product reads them as they are or transposed.
+  constexpr bool in_panels() const { return transposes == transposition::packed; }
   constexpr bool keeps_h1_h3() const { return !checkpoint; }
   constexpr bool keeps_h() const { return save_h && !checkpoint; }
   constexpr bool keeps_sigmoid() const { return save_sigmoid && !checkpoint; }

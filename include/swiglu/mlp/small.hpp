@@ -28,9 +28,8 @@ constexpr bool is_small(std::size_t tokens, std::size_t hidden, std::size_t inte
 
 /// Whether a schedule keeps its mathematics in small layers in the memory below: the fused ones that keep all or h.
 template <schedule S>
-inline constexpr bool is_fused_small =
-    S.cut == schedule::kernels::fused && !S.save_sigmoid && !S.checkpoint &&
-    S.transposes == schedule::transposition::packed && S.grad_x == schedule::branches::one_contraction;
+inline constexpr bool is_fused_small = S.cut == schedule::kernels::fused && !S.save_sigmoid && !S.checkpoint &&
+                                       S.in_panels() && S.grad_x == schedule::branches::one_contraction;
 
 /// saved of the fused schedules of a small layer: what the epilogue of backward multiplies by, so that the exponential,
 /// which is not small beside the products here, is computed once; and h, which costs no more than to compute it again.

@@ -3,18 +3,26 @@
 
 // A tensor on its way from a kernel, over an axis, to the caller. Where the caller's memory cannot take part in a
 // collective itself (rows with gaps, a sum to be added to what is there, a slice of the sum) the kernel writes to
-// memory of the workspace instead, from which the result is delivered afterwards.
+// memory of the workspace instead, from which the result is delivered afterwards. And the way in, where the caller has
+// only its share of an activation.
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 
 #include <swiglu/comm/collectives.hpp>
 #include <swiglu/expr/evaluate.hpp>
-#include <swiglu/mlp/params.hpp>
+#include <swiglu/mlp/shard.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
+
+namespace impl {
+/// Whether there is something between the rows of a matrix, so that it is not one span.
+template <class M>
+bool has_gaps(const M& m) {
+  return m.pitch() != m.cols() && m.rows() > 1;
+}
+}  // namespace impl
 
 /// One tensor [rows, cols] that is summed over an axis of `ranks` ranks as `how` says.
 template <real T>
@@ -30,8 +38,7 @@ class staged_tensor {
         accumulate_(accumulate),
         reduced_(how != reduction::unreduced && ranks > 1),
         rows_(scatter_ ? to.rows() * ranks : to.rows()) {
-    const bool gaps = to.pitch() != to.cols() && to.rows() > 1;
-    staged_ = reduced_ && (gaps || accumulate || scatter_);
+    staged_ = reduced_ && (impl::has_gaps(to) || accumulate || scatter_);
   }
 
   /// Elements of staging memory that it needs.
@@ -81,7 +88,9 @@ class gathered_tensor {
         gather_(how == reduction::sequence_parallel && ranks > 1),
         rows_(from.rows() * (gather_ ? ranks : 1)) {}
 
-  std::size_t staging() const { return gather_ ? (rows_ + (gaps() ? from_.rows() : 0)) * from_.cols() : 0; }
+  std::size_t staging() const {
+    return gather_ ? (rows_ + (impl::has_gaps(from_) ? from_.rows() : 0)) * from_.cols() : 0;
+  }
   void use_staging(T* memory) { memory_ = memory; }
   /// The caller's memory.
   const matrix& from() const { return from_; }
@@ -92,17 +101,16 @@ class gathered_tensor {
     if (!gather_) return from_;
     const std::size_t own = from_.rows() * from_.cols(), all = rows_ * from_.cols();
     const T* share = from_.data();
-    if (gaps()) {
-      for (std::size_t r = 0; r < from_.rows(); ++r)
-        std::copy_n(from_.data() + r * from_.pitch(), from_.cols(), memory_ + all + r * from_.cols());
-      share = memory_ + all;
+    if (impl::has_gaps(from_)) {
+      const view<T, dynamic, dynamic> copy(memory_ + all, extents<dynamic, dynamic>{from_.rows(), from_.cols()});
+      shard_detail::copy_rows(from_, copy);
+      share = copy.data();
     }
     all_gather<T>(axis, std::span<const T>(share, own), std::span<T>(memory_, all));
     return matrix(memory_, extents<dynamic, dynamic>{rows_, from_.cols()});
   }
 
  private:
-  bool gaps() const { return from_.pitch() != from_.cols() && from_.rows() > 1; }
   matrix from_;
   bool gather_;
   std::size_t rows_;
