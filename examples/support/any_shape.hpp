@@ -2,8 +2,8 @@
 #pragma once
 
 // The layer for callers whose extents are all known only at run time and who keep its saved activations in memory of
-// their own, as Python frameworks do. swiglu::mlp has its extents compiled in and owns what it saves; this is the same
-// mathematics, written in the library's language of kernels once more:
+// their own, as Python frameworks do. swiglu::mlp has its extents compiled in and owns what it saves; this runs the
+// same kernels, those of the library where the layout of the weights does not matter:
 //
 //     h1 = x gate    h3 = x up    h = silu(h1) h3    out = h down
 //
@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include <swiglu/expr/evaluate.hpp>
+#include <swiglu/mlp/backward.hpp>
 
 namespace any_shape {
 
@@ -79,27 +79,33 @@ class workspace {
   /// grad_out in panels, g_h1 and g_h3 paired in panels.
   struct gradients {
     swiglu::panel_view<T, swiglu::strip_columns<T>> grad_out;
-    swiglu::panel_view<T, swiglu::strip_columns<T> / 2> g_h1, g_h3;
+    saved<T> pair;
+    auto g_h1() const { return pair.h1(); }
+    auto g_h3() const { return pair.h3(); }
   };
   gradients make_gradients(std::size_t tokens, std::size_t hidden, std::size_t intermediate) {
     constexpr std::size_t strip = swiglu::strip_columns<T>;
     const std::size_t first = tokens * swiglu::round_up(hidden, strip), n = tokens * saved_columns(intermediate);
     if (first + n > activations_.size()) activations_ = swiglu::buffer<T>(first + n);
     const saved<T> pair(activations_.data() + (tokens == 0 ? 0 : first), tokens, intermediate);
-    return {{activations_.data(), tokens, hidden, tokens * strip}, pair.h1(), pair.h3()};
+    return {{activations_.data(), tokens, hidden, tokens * strip}, pair};
   }
 
  private:
   swiglu::buffer<T> activations_;
 };
 
-/// A weight as [inputs, outputs], however it lies in memory.
+/// Weights as the mathematics has them, [inputs, outputs], however they lie in memory.
+template <class Weight>
+struct in_out_weights {
+  Weight gate, up, down;
+};
 template <layout Layout, class T>
-auto as_in_out(const matrix<T>& w) {
+auto as_in_out(const three<T>& w) {
   if constexpr (Layout == layout::in_out)
-    return w;
+    return in_out_weights<matrix<T>>{w.gate, w.up, w.down};
   else
-    return transpose(w);
+    return in_out_weights<decltype(transpose(w.gate))>{transpose(w.gate), transpose(w.up), transpose(w.down)};
 }
 
 /// x, out [tokens, hidden].
@@ -107,10 +113,9 @@ template <layout Layout, swiglu::real T, class Executor>
 void forward(workspace<T>& ws, Executor& threads, matrix<const T> x, const three<const T>& w, saved<T> s,
              matrix<T> out) {
   const swiglu::resources on{ws.memory, threads};
-  const auto gate = swiglu::product<"h1">(x, as_in_out<Layout>(w.gate));
-  const auto up = swiglu::product<"h3">(x, as_in_out<Layout>(w.up));
-  evaluate(on, noalias(s.h1()) <<= gate, noalias(s.h3()) <<= up, noalias(s.h()) <<= silu(gate) * up);
-  evaluate(on, noalias(out) <<= swiglu::product(s.h(), as_in_out<Layout>(w.down)));
+  const auto weights = as_in_out<Layout>(w);
+  swiglu::hidden_kernels<swiglu::schedule::fused>(on, x, weights, s);
+  evaluate(on, noalias(out) <<= swiglu::product(s.h(), weights.down));
 }
 
 /// grad_out, x, grad_x [tokens, hidden]; grad_w is overwritten. `s` is what forward left. grad_x may be grad_out.
@@ -118,15 +123,15 @@ template <layout Layout, swiglu::real T, class Executor>
 void backward(workspace<T>& ws, Executor& threads, matrix<const T> grad_out, matrix<const T> x, const three<const T>& w,
               saved<const T> s, matrix<T> grad_x, const three<T>& grad_w) {
   const swiglu::resources on{ws.memory, threads};
-  const auto h1 = s.h1(), h3 = s.h3();
+  const auto weights = as_in_out<Layout>(w);
   const auto h = s.h();
-  const auto [g_out, g_h1, g_h3] = ws.make_gradients(x.rows(), x.cols(), h.cols());
+  const auto gradients = ws.make_gradients(x.rows(), x.cols(), h.cols());
+  const auto g_out = gradients.grad_out;
+  const auto g_h1 = gradients.g_h1(), g_h3 = gradients.g_h3();
   evaluate(on, noalias(g_out) <<= grad_out);
-
-  const auto g_h = swiglu::product<"g_h">(g_out, transpose(as_in_out<Layout>(w.down)));
-  evaluate(on, noalias(g_h1) <<= g_h * (h3 * silu_grad(h1)), noalias(g_h3) <<= g_h * silu(h1));
-  evaluate(on, noalias(grad_x) <<= swiglu::product(g_h1, transpose(as_in_out<Layout>(w.gate))) +
-                                   swiglu::product(g_h3, transpose(as_in_out<Layout>(w.up))));
+  swiglu::gradient_kernels_of_h<swiglu::schedule::fused>(on, g_out, weights, s, gradients);
+  evaluate(on, noalias(grad_x) <<=
+               swiglu::product(g_h1, transpose(weights.gate)) + swiglu::product(g_h3, transpose(weights.up)));
 
   if constexpr (Layout == layout::in_out) {
     evaluate(on, noalias(grad_w.gate) <<= swiglu::product<"g_gate">(transpose(x), g_h1),
