@@ -38,8 +38,7 @@ class problem {
         h_(s.tokens, s.intermediate),
         h1_h3_(s.tokens, s.intermediate),
         g_h1_g_h3_(s.tokens, s.intermediate) {
-    bench::fill(x_.span(), 1, 1), bench::fill(grad_out_.span(), 1, 2);
-    bench::fill(gate_.span(), 0.03f, 3), bench::fill(up_.span(), 0.03f, 4), bench::fill(down_.span(), 0.03f, 5);
+    bench::fill_inputs(x_, grad_out_, gate_, up_, down_);
     evaluate(on(), noalias(grad_out_panels_.view()) <<= grad_out_);
     for (std::size_t nth = 1; nth <= 6; ++nth) run(nth);
   }

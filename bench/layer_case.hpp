@@ -51,6 +51,13 @@ void fill(Span values, float scale, std::uint32_t seed) {
   }
 }
 
+/// The inputs of a step, the same for everybody.
+template <class X, class W1, class W2>
+void fill_inputs(X& x, X& grad_out, W1& gate, W1& up, W2& down) {
+  fill(x.span(), 1, 1), fill(grad_out.span(), 1, 2);
+  fill(gate.span(), 0.03f, 3), fill(up.span(), 0.03f, 4), fill(down.span(), 0.03f, 5);
+}
+
 inline std::string name_of(const std::string& stage, const std::string& variant, shape s, std::size_t threads) {
   return stage + "/" + variant + "/f32/T:" + std::to_string(s.tokens) + "/H:" + std::to_string(s.hidden) +
          "/I:" + std::to_string(s.intermediate) + "/threads:" + std::to_string(threads);

@@ -48,8 +48,7 @@ class problem {
 
  public:
   problem() {
-    bench::fill(x_.span(), 1, 1), bench::fill(grad_out_.span(), 1, 2);
-    bench::fill(w_.gate.span(), 0.03f, 3), bench::fill(w_.up.span(), 0.03f, 4), bench::fill(w_.down.span(), 0.03f, 5);
+    bench::fill_inputs(x_, grad_out_, w_.gate, w_.up, w_.down);
     layer::template forward<swiglu::reduction::unreduced>(x_, w_, s_, ws_, out_, axes(alone_));
   }
   template <class Axis>

@@ -35,8 +35,7 @@ struct problem {
   problem(std::size_t tokens, Executor threads) : s(tokens), ws(tokens, threads) {
     if constexpr (Shape.tokens == swiglu::dynamic)
       for (auto* t : {&x, &grad_out, &out, &grad_x}) *t = tensor<float, swiglu::dynamic, Shape.hidden>(tokens);
-    bench::fill(x.span(), 1, 1), bench::fill(grad_out.span(), 1, 2);
-    bench::fill(w.gate.span(), 0.03f, 3), bench::fill(w.up.span(), 0.03f, 4), bench::fill(w.down.span(), 0.03f, 5);
+    bench::fill_inputs(x, grad_out, w.gate, w.up, w.down);
   }
   void forward() { layer::forward(x, w, s, ws, out); }
   void backward() { layer::backward(grad_out, x, w, s, ws, grad_x, g); }

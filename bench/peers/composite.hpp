@@ -53,8 +53,7 @@ class composite {
         g_h_(s.tokens, s.intermediate),
         g_h1_(s.tokens, s.intermediate),
         g_h3_(s.tokens, s.intermediate) {
-    fill(x_.span(), 1, 1), fill(grad_out_.span(), 1, 2);
-    fill(gate_.span(), 0.03f, 3), fill(up_.span(), 0.03f, 4), fill(down_.span(), 0.03f, 5);
+    fill_inputs(x_, grad_out_, gate_, up_, down_);
   }
 
   void forward() {
