@@ -1,17 +1,7 @@
 # The program on processes and on threads: PROGRAM, by LAUNCHER (to which the number of processes is added), in WORK_DIR.
 
 cmake_minimum_required(VERSION 3.25)
-file(REMOVE_RECURSE ${WORK_DIR})
-file(MAKE_DIRECTORY ${WORK_DIR})
-set(failures 0)
-
-function(expect what)
-  if(NOT (${ARGN})) # an empty "${variable}" would be lost here: conditions name variables
-    message("FAILED: ${what}\n  exit ${result}\n  stdout: ${out}\n  stderr: ${err}")
-    math(EXPR n "${failures} + 1")
-    set(failures ${n} PARENT_SCOPE)
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/expect.cmake)
 
 # run(WORDS...) as it is, processes(N WORDS...) as N MPI processes; both leave result, out, err.
 macro(run)
@@ -94,6 +84,4 @@ processes(4 ${training} --mesh 2x2 --rate 1e30 --checkpoint spoilt)
 expect("a run that diverges" NOT result EQUAL 0 AND err MATCHES "no longer a number")
 expect("and leaves no checkpoint" NOT EXISTS ${WORK_DIR}/spoilt)
 
-if(failures GREATER 0)
-  message(FATAL_ERROR "${failures} failures")
-endif()
+report_failures()

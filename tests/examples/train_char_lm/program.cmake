@@ -3,17 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 string(ASCII 13 return)
 string(ASCII 27 escape)
-file(REMOVE_RECURSE ${WORK_DIR})
-file(MAKE_DIRECTORY ${WORK_DIR})
-set(failures 0)
-
-function(expect what)
-  if(NOT (${ARGN})) # an empty "${variable}" would be lost here: conditions name variables
-    message("FAILED: ${what}\n  exit ${result}\n  stdout: ${out}\n  stderr: ${err}")
-    math(EXPR n "${failures} + 1")
-    set(failures ${n} PARENT_SCOPE)
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/expect.cmake)
 
 # Runs the program; leaves result, out, err.
 macro(run)
@@ -150,6 +140,4 @@ run(${texts} ${small} --rate 1e30 --checkpoint spoilt)
 expect("a run that diverges: exit 1, one line" result EQUAL 1 AND err MATCHES "no longer a number")
 expect("and leaves no checkpoint" NOT EXISTS ${WORK_DIR}/spoilt)
 
-if(failures GREATER 0)
-  message(FATAL_ERROR "${failures} failures")
-endif()
+report_failures()
