@@ -67,11 +67,12 @@ class mlp {
   // Matrices as the kernels take them.
   template <class U>
   using activation_matrix = view<U, Rows, Hidden>;
-  using kernel_weights = impl::kernel_weights<const T, Hidden, Cols>;
+  using kernel_weights = weights_view<const T, Hidden, Cols, D.layout>;
+  using kernel_gradients = weights_view<T, Hidden, Cols, D.layout>;
 
  public:
   static constexpr dims shape = D;
-  using weights = swiglu::weights<T, hidden, intermediate>;
+  using weights = swiglu::weights<T, hidden, intermediate, D.layout>;
   using gradients = weights;
 
   /// Floating-point operations of a pass over `tokens` tokens on one rank, as the mathematics counts them.
@@ -113,14 +114,13 @@ class mlp {
       if (small) tokens = D.tokens;
       using shape = extents<dynamic, dynamic>;
       const activation_matrix<T> activation(nullptr, shape{tokens, hidden});
-      const view<T, Hidden, Cols> by_column(nullptr, shape{hidden, intermediate});
-      const view<T, Cols, Hidden> by_row(nullptr, shape{intermediate, hidden});
-      const kernel_weights w{by_column, by_column, by_row};
+      const auto w = impl::as_operands<false, D.layout>(kernel_weights::without_memory(hidden, intermediate));
+      const auto grad_w = impl::as_operands<true, D.layout>(kernel_gradients::without_memory(hidden, intermediate));
       saved_memory s(tokens, intermediate, storage::none);
       workspace_memory ws(tokens, hidden, intermediate, storage::none);
       forward_kernels(on(), activation, w, s, ws, activation);
       backward_kernels_of_x(on(), activation, activation, w, s, ws, activation);
-      backward_kernels_of_w(on(), activation, s, ws, by_column, by_column, by_row);
+      backward_kernels_of_w(on(), activation, s, ws, grad_w.gate, grad_w.up, grad_w.down);
     }
 
     X threads_;
@@ -195,8 +195,6 @@ class mlp {
       return overwrite(g);
   }
 
-  static constexpr std::array<std::string_view, 3> gradient_names{"gate", "up", "down"};
-
   template <class Axes>
   static void check_axes(std::string_view where, const Axes& axes) {
     check_extent(where, "ranks of the tensor axis", D.tensor_parallel, static_cast<std::size_t>(axes.tensor.size()));
@@ -207,15 +205,6 @@ class mlp {
     if (tokens > workspace)
       throw shape_error(std::string(where) + ": tokens above the capacity of workspace", workspace, tokens);
   }
-  template <class W>
-  static kernel_weights check_weights(const W& w) {
-    using by_column = view<const T, Hidden, Cols>;
-    using by_row = view<const T, Cols, Hidden>;
-    return {impl::parameter<by_column, hidden, intermediate>("w.gate", w.gate),
-            impl::parameter<by_column, hidden, intermediate>("w.up", w.up),
-            impl::parameter<by_row, intermediate, hidden>("w.down", w.down)};
-  }
-
   template <reduction Out, class In, class W, class O, class Tensor>
   static void run_forward(const In& x_in, const W& w_in, saved& s, workspace& ws, O& out_in, Tensor& axis) {
     const auto ranks = static_cast<std::size_t>(axis.size());
@@ -223,7 +212,7 @@ class mlp {
     check_tokens("forward", tokens, s.capacity(), ws.capacity());
     gathered_tensor<T> x(impl::activation<view<const T, dynamic, dynamic>, hidden>("forward: x", x_in, x_in.rows()),
                          Out, ranks);
-    const auto w = check_weights(w_in);
+    const auto w = impl::weights_in_memory<kernel_weights, D>(w_in);
     staged_tensor<T> out(
         impl::activation<matrix, hidden>("forward: out", out_in, impl::rows_of("forward: out", tokens, Out, ranks)),
         Out, ranks, false);
@@ -233,8 +222,8 @@ class mlp {
     ws.set_tokens(tokens);
     s.set_tokens(tokens);
     const auto all_x = x.whole(axis);
-    forward_kernels(ws.on(), impl::matrix_as<activation_matrix<const T>>(all_x), w, s, ws,
-                    activation_matrix<T>(out.target()));
+    forward_kernels(ws.on(), impl::matrix_as<activation_matrix<const T>>(all_x), impl::as_operands<false, D.layout>(w),
+                    s, ws, activation_matrix<T>(out.target()));
     if (!out.reduced()) return;
     if (out.scattered())
       reduce_scatter<T>(axis, out.full(), out.part());
@@ -261,51 +250,45 @@ class mlp {
     gathered_tensor<T> x_share(impl::activation<input, hidden>("backward: x", x_in, share), R.grad_x, ranks);
     gathered_tensor<T> grad_out_share(impl::activation<input, hidden>("backward: grad_out", grad_out_in, share),
                                       R.grad_x, ranks);
-    const auto w = check_weights(w_in);
+    const auto w = impl::weights_in_memory<kernel_weights, D>(w_in);
     staged_tensor<T> grad_x(
         impl::activation<matrix, hidden>("backward: grad_x", grad_x_in,
                                          impl::rows_of("backward: grad_x", tokens, R.grad_x, ranks)),
         R.grad_x, ranks, false);
-    constexpr auto how = R.grad_w;
-    using impl::gradient;
-    std::array<staged_tensor<T>, 3> g{
-        gradient<hidden, intermediate, how, Accumulate>("backward: gradient of gate", target.to.gate, data_ranks),
-        gradient<hidden, intermediate, how, Accumulate>("backward: gradient of up", target.to.up, data_ranks),
-        gradient<intermediate, hidden, how, Accumulate>("backward: gradient of down", target.to.down, data_ranks)};
-    give_staging(ws, x_share, grad_out_share, grad_x, g[0], g[1], g[2]);
-    impl::refuse_overlaps(grad_x, g, x_share.from(), grad_out_share.from(), w);
+    auto g = impl::gradients<T, D, R.grad_w, Accumulate>(target.to, data_ranks);
+    std::apply([&](auto&... one) { give_staging(ws, x_share, grad_out_share, grad_x, one...); }, g.matrix);
+    impl::refuse_overlaps(grad_x, g.matrix, x_share.from(), grad_out_share.from(), w);
 
     ws.set_tokens(tokens);
     const auto all_x = x_share.whole(axis), all_grad_out = grad_out_share.whole(axis);
     const auto x = impl::matrix_as<activation_matrix<const T>>(all_x);
     const auto grad_out = impl::matrix_as<activation_matrix<const T>>(all_grad_out);
     const auto weights_pass = [&] {
-      const view<T, Hidden, Cols> gate = g[0].target(), up = g[1].target();
-      const view<T, Cols, Hidden> down = g[2].target();
+      const auto grad_w = impl::as_operands<true, D.layout>(g.template target<kernel_gradients>());
       // A staged gradient is overwritten here and accumulated when it is delivered.
       if constexpr (Accumulate)
-        if (!g[0].staged())
-          return backward_kernels_of_w(ws.on(), x, s, ws, swiglu::accumulate(gate), swiglu::accumulate(up),
-                                       swiglu::accumulate(down));
-      backward_kernels_of_w(ws.on(), x, s, ws, gate, up, down);
+        if (!g.matrix[0].staged())
+          return backward_kernels_of_w(ws.on(), x, s, ws, swiglu::accumulate(grad_w.gate),
+                                       swiglu::accumulate(grad_w.up), swiglu::accumulate(grad_w.down));
+      backward_kernels_of_w(ws.on(), x, s, ws, grad_w.gate, grad_w.up, grad_w.down);
     };
     const auto reduce_weights = [&] {
-      if (!g[0].reduced()) return;
-      if (g[0].scattered()) {
-        for (const auto& one : g) reduce_scatter<T>(data, one.full(), one.part());
+      if (!g.matrix[0].reduced()) return;
+      if (g.matrix[0].scattered()) {
+        for (const auto& one : g.matrix) reduce_scatter<T>(data, one.full(), one.part());
       } else if constexpr (S.bundle) {
-        sum_bundle<3>(data, {g[0].full(), g[1].full(), g[2].full()}, gradient_names);
+        all_reduce<T>(data, g.full(), g.names());
       } else {
-        for (std::size_t i = 0; i < g.size(); ++i) sum_bundle<1>(data, {g[i].full()}, {gradient_names[i]});
+        for (std::size_t i = 0; i < g.count; ++i) sum_bundle<1>(data, {g.full()[i]}, {g.names()[i]});
       }
-      for (const auto& one : g) one.deliver(ws.on());
+      for (const auto& one : g.matrix) one.deliver(ws.on());
     };
     const activation_matrix<T> to_grad_x(grad_x.target());
     const auto add_branches = [&] {
       if constexpr (two_branches) evaluate(ws.on(), noalias(to_grad_x) <<= ws.g_x_h3() + ws.g_x_h1());
     };
 
-    backward_kernels_of_x(ws.on(), grad_out, x, w, s, ws, to_grad_x);
+    backward_kernels_of_x(ws.on(), grad_out, x, impl::as_operands<false, D.layout>(w), s, ws, to_grad_x);
     const bool summed = grad_x.reduced() && !grad_x.scattered();
     if constexpr (S.grad_x == schedule::branches::reduce_then_add) {
       // The program's order: the weight gradients are summed first, then both branches of grad_x in one bundle.

@@ -315,22 +315,6 @@ concept number = real<V> || requires(V x, typename V::value_type one) {
 
 namespace impl {
 
-/// The lower (Half = 0) or upper half of a and b, lane by lane in turn.
-template <std::size_t Half, real T, std::size_t... Nth>
-[[gnu::always_inline]] inline pack<T> interleave(pack<T> a, pack<T> b, std::index_sequence<Nth...>) {
-  constexpr std::size_t n = sizeof...(Nth);
-  if constexpr (has_simd) {
-    typedef T vector __attribute__((vector_size(n * sizeof(T))));
-    return bits<pack<T>>(
-        __builtin_shufflevector(bits<vector>(a), bits<vector>(b), (Half * n / 2 + Nth / 2 + (Nth % 2) * n)...));
-  } else {
-    T from[2 * n], to[n];
-    a.store(from), b.store(from + n);
-    ((to[Nth] = from[Half * n / 2 + Nth / 2 + (Nth % 2) * n]), ...);
-    return pack<T>::load(to);
-  }
-}
-
 template <class V>
 struct scalar_of {
   using type = typename V::value_type;

@@ -25,6 +25,19 @@ template <class T, std::size_t... E>
 footprint footprint_of(const view<T, E...>& v) {
   return {reinterpret_cast<std::uintptr_t>(v.data()), v.pitch() * sizeof(T), v.cols() * sizeof(T), v.rows()};
 }
+/// Blocks at equal distances, since a row of the memory is whole pairs of blocks.
+template <class T, std::size_t Rows, std::size_t Cols, along Axis>
+footprint footprint_of(const interleaved_view<T, Rows, Cols, Axis>& v) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(v.data());
+  const std::size_t block = v.block(), pitch = v.pitch();
+  if (v.rows() == 0 || v.cols() == 0) return {begin, 1, 0, 0};
+  if constexpr (Axis == along::rows)
+    return {begin, 2 * block * pitch * sizeof(T), ((block - 1) * pitch + v.cols()) * sizeof(T),
+            ceil_div(v.rows(), block)};
+  else
+    return {begin, 2 * block * sizeof(T), block * sizeof(T),
+            (v.rows() - 1) * (pitch / (2 * block)) + ceil_div(v.cols(), block)};
+}
 /// The strips of panels follow one another, so that all their rows have one period.
 template <class T, std::size_t Run>
 footprint footprint_of(const panel_view<T, Run>& v) {
@@ -48,6 +61,11 @@ inline bool overlap(const footprint& a, const footprint& b) {
 /// Whether writing `to` may change what the expression reads later. Reading the element that is being written is safe.
 template <class View>
 bool disturbs(const footprint& to, const view_leaf<View>& e) {
+  const footprint from = footprint_of(e.source);
+  return from != to && overlap(to, from);
+}
+template <class View>
+bool disturbs(const footprint& to, const interleaved_leaf<View>& e) {
   const footprint from = footprint_of(e.source);
   return from != to && overlap(to, from);
 }

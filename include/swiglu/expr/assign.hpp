@@ -34,27 +34,32 @@ struct outlives_the_assignment {
                 "it a name first");
 };
 
-/// A destination and how it is written.
-template <class View, bool Accumulate, bool NoAlias>
+/// A destination and how it is written. `Turned`: it is the transpose of `to`.
+template <class View, bool Accumulate, bool NoAlias, bool Turned = false>
 struct marked_destination {
   View to;
 };
 template <class X>
 inline constexpr bool is_marked = false;
+template <class V, bool Accumulate, bool NoAlias, bool Turned>
+inline constexpr bool is_marked<marked_destination<V, Accumulate, NoAlias, Turned>> = true;
+template <class X>
+inline constexpr bool writes_transpose = false;
 template <class V, bool Accumulate, bool NoAlias>
-inline constexpr bool is_marked<marked_destination<V, Accumulate, NoAlias>> = true;
+inline constexpr bool writes_transpose<marked_destination<V, Accumulate, NoAlias, true>> = true;
 
 template <class X>
 concept destination = is_marked<std::remove_cvref_t<X>> || detail::is_view<std::remove_cvref_t<X>> ||
-    is_panel_view<std::remove_cvref_t<X>> || is_owner<std::remove_cvref_t<X>>;
+    detail::is_interleaved<std::remove_cvref_t<X>> || is_panel_view<std::remove_cvref_t<X>> || is_owner<std::remove_cvref_t<X>>;
 
 template <bool Accumulate, bool NoAlias, class X>
 [[gnu::always_inline]] inline auto as_destination(X&& x) {
   using U = std::remove_cvref_t<X>;
   (void)sizeof(outlives_the_assignment<X>);
   if constexpr (is_marked<U>) {
-    return []<class V, bool Adds, bool Alone>(marked_destination<V, Adds, Alone> m) __attribute__((always_inline)) {
-      return marked_destination < V, Adds || Accumulate, Alone || NoAlias > {m.to};
+    return []<class V, bool Adds, bool Alone, bool Turned>(marked_destination<V, Adds, Alone, Turned> m)
+        __attribute__((always_inline)) {
+      return marked_destination < V, Adds || Accumulate, Alone || NoAlias, Turned > {m.to};
     }
     (x);
   } else if constexpr (is_owner<U>) {
@@ -63,6 +68,12 @@ template <bool Accumulate, bool NoAlias, class X>
     static_assert(!std::is_const_v<typename U::element_type>, "swiglu: the destination of <<= is read-only");
     return marked_destination<U, Accumulate, NoAlias>{x};
   }
+}
+
+/// The destination whose transpose is assigned: `a` gets the transpose of the expression.
+template <class View>
+[[gnu::always_inline]] inline auto transposed_destination(View a) {
+  return marked_destination<View, false, false, true>{a};
 }
 
 }  // namespace impl
@@ -91,17 +102,24 @@ struct assignment {
 };
 
 namespace impl {
-template <class View, bool Accumulate, bool NoAlias, class X>
-[[gnu::always_inline]] inline auto make_assignment(const marked_destination<View, Accumulate, NoAlias>& m, X&& x) {
-  using E = decltype(as_node_beside<typename View::value_type>(std::forward<X>(x)));
-  static_assert(std::same_as<typename View::value_type, typename E::value_type>,
-                "swiglu: destination and expression differ in their element type");
-  (void)sizeof(destination_rows<View::static_rows, E::static_rows>);
-  (void)sizeof(destination_columns<View::static_cols, E::static_cols>);
-  const assignment<View, E, Accumulate, NoAlias> a{m.to, as_node_beside<typename View::value_type>(std::forward<X>(x))};
-  (void)join_at_run_time("rows of the expression assigned", a.to.rows(), a.from.rows());
-  (void)join_at_run_time("columns of the expression assigned", a.to.cols(), a.from.cols());
-  return a;
+template <class View, bool Accumulate, bool NoAlias, bool Turned, class X>
+[[gnu::always_inline]] inline auto make_assignment(const marked_destination<View, Accumulate, NoAlias, Turned>& m,
+                                                   X&& x) {
+  using T = typename View::value_type;
+  if constexpr (Turned) {
+    return make_assignment(marked_destination<View, Accumulate, NoAlias>{m.to},
+                           transposed(as_node_beside<T>(std::forward<X>(x))));
+  } else {
+    using E = decltype(as_node_beside<T>(std::forward<X>(x)));
+    static_assert(std::same_as<T, typename E::value_type>,
+                  "swiglu: destination and expression differ in their element type");
+    (void)sizeof(destination_rows<View::static_rows, E::static_rows>);
+    (void)sizeof(destination_columns<View::static_cols, E::static_cols>);
+    const assignment<View, E, Accumulate, NoAlias> a{m.to, as_node_beside<T>(std::forward<X>(x))};
+    (void)join_at_run_time("rows of the expression assigned", a.to.rows(), a.from.rows());
+    (void)join_at_run_time("columns of the expression assigned", a.to.cols(), a.from.cols());
+    return a;
+  }
 }
 }  // namespace impl
 

@@ -64,6 +64,17 @@ template <bool Whole, class View>
       x = V::load_partial(lanes, at.n);
     }
     x.store(to.at(at.row, at.col));
+  } else if constexpr (detail::is_interleaved<View>) {
+    if (to.consecutive(V::size)) {
+      if constexpr (Whole)
+        x.store(to.at(at.row, at.col));
+      else
+        x.store_partial(to.at(at.row, at.col), at.n);
+    } else {
+      alignas(alignment) typename View::value_type lanes[V::size];
+      x.store(lanes);
+      for (std::size_t i = 0; i < (Whole ? V::size : at.n); ++i) to(at.row, at.col + i) = lanes[i];
+    }
   } else {
     auto* p = to.data() + at.row * to.pitch() + at.col;
     if constexpr (Whole)
@@ -77,6 +88,8 @@ template <bool Whole, class View>
   using V = pack<typename View::value_type>;
   if constexpr (is_panel_view<View>)
     return V::load(from.at(at.row, at.col));
+  else if constexpr (detail::is_interleaved<View>)
+    return load_register(from, at);
   else
     return Whole ? V::load(from.data() + at.row * from.pitch() + at.col)
                  : V::load_partial(from.data() + at.row * from.pitch() + at.col, at.n);
@@ -191,7 +204,7 @@ struct tile_writer {
     const auto ask = [&]<access Access>(const auto& m, std::integral_constant<access, Access>) {
       for (std::size_t r = tile.row; r < tile.row + tile.rows; ++r)
         for (std::size_t c = tile.col; c < tile.col + tile.cols; c += pack<T>::size) {
-          if constexpr (is_panel_view<std::remove_cvref_t<decltype(m)>>)
+          if constexpr (requires { m.at(r, c); })
             swiglu::prefetch<Access>(m.at(r, c));
           else
             swiglu::prefetch<Access>(m.data() + r * m.pitch() + c);

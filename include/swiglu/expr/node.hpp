@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <swiglu/activation.hpp>
+#include <swiglu/interleaved.hpp>
 #include <swiglu/panels.hpp>
 #include <swiglu/tensor.hpp>
 
@@ -79,6 +80,20 @@ inline std::size_t join_at_run_time(std::string_view what, std::size_t a, std::s
   return a;
 }
 
+/// A register of an interleaved matrix.
+template <bool Whole, class View>
+[[gnu::always_inline]] inline pack<typename View::value_type> load_register(const View& from, place<Whole> at) {
+  using V = pack<typename View::value_type>;
+  const std::size_t n = Whole ? V::size : at.n;
+  if (from.consecutive(V::size)) {
+    const auto* p = from.at(at.row, at.col);
+    return Whole ? V::load(p) : V::load_partial(p, n);
+  }
+  alignas(alignment) typename View::value_type lanes[V::size] = {};
+  for (std::size_t i = 0; i < n; ++i) lanes[i] = from(at.row, at.col + i);
+  return V::load(lanes);
+}
+
 }  // namespace impl
 
 /// A row-major matrix.
@@ -96,6 +111,23 @@ struct view_leaf : node {
   [[gnu::always_inline]] pack<value_type> value(Context&, place<Whole> at) const {
     const auto* p = source.data() + at.row * source.pitch() + at.col;
     return Whole ? pack<value_type>::load(p) : pack<value_type>::load_partial(p, at.n);
+  }
+};
+
+/// A matrix that is interleaved with another one.
+template <class View>
+struct interleaved_leaf : node {
+  using value_type = typename View::value_type;
+  static constexpr std::size_t static_rows = View::static_rows, static_cols = View::static_cols;
+  static constexpr std::size_t products = 0, gates = 0;
+  View source;
+
+  explicit interleaved_leaf(View v) : source(v) {}
+  std::size_t rows() const { return source.rows(); }
+  std::size_t cols() const { return source.cols(); }
+  template <std::size_t, std::size_t, class Context, bool Whole>
+  [[gnu::always_inline]] pack<value_type> value(Context&, place<Whole> at) const {
+    return impl::load_register(source, at);
   }
 };
 

@@ -24,7 +24,8 @@ inline constexpr bool is_owner<panels<T>> = true;
 /// What may stand in an expression beside numbers.
 template <class X>
 concept matrix_operand = expression<std::remove_cvref_t<X>> || detail::is_view<std::remove_cvref_t<X>> ||
-    is_panel_view<std::remove_cvref_t<X>> || is_owner<std::remove_cvref_t<X>>;
+    detail::is_interleaved<std::remove_cvref_t<X>> || is_panel_view<std::remove_cvref_t<X>> ||
+    is_owner<std::remove_cvref_t<X>>;
 
 template <class X>
 inline constexpr bool is_temporary_owner = !std::is_lvalue_reference_v<X> && is_owner<std::remove_cvref_t<X>>;
@@ -46,6 +47,11 @@ template <class X>
     return x;
   } else if constexpr (is_panel_view<U>) {
     return panel_leaf<panel_view<const typename U::value_type, U::run>>(x);
+  } else if constexpr (detail::is_interleaved<U>) {
+    return []<class T, std::size_t R, std::size_t C, along Axis>(interleaved_view<T, R, C, Axis> v) {
+      using read_only = interleaved_view<const std::remove_const_t<T>, R, C, Axis>;
+      return interleaved_leaf<read_only>(read_only(v));
+    }(x);
   } else if constexpr (detail::is_view<U>) {
     return []<class T, std::size_t... E>(view<T, E...> v) {
       return view_leaf<view<const std::remove_const_t<T>, E...>>(v);

@@ -96,6 +96,8 @@ template <class E>
     const bool same_place = a.source.data() == b.source.data() && a.rows() == b.rows() && a.cols() == b.cols();
     if constexpr (requires { a.source.strip_stride(); })
       return same_place && a.source.strip_stride() == b.source.strip_stride();
+    else if constexpr (requires { a.source.block(); })
+      return same_place && a.source.pitch() == b.source.pitch() && a.source.block() == b.source.block();
     else
       return same_place && a.source.pitch() == b.source.pitch();
   } else if constexpr (requires { a.leaf; }) {

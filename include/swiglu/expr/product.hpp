@@ -36,6 +36,8 @@ template <class V>
 inline constexpr bool is_matrix_leaf<view_leaf<V>> = true;
 template <class V>
 inline constexpr bool is_matrix_leaf<panel_leaf<V>> = true;
+template <class V>
+inline constexpr bool is_matrix_leaf<interleaved_leaf<V>> = true;
 template <class L>
 inline constexpr bool is_matrix_leaf<transposed_leaf<L>> = is_matrix_leaf<L>;
 

@@ -86,6 +86,11 @@ class product_operands {
     return {e.source.data(), e.source.strip_stride(), V::run, false};
   }
   template <class V>
+  left_operand<T> as_left(const interleaved_leaf<V>&) {
+    static_assert(sizeof(V) == 0, "swiglu: product(a, b): an interleaved matrix can only be the right operand, b");
+    return {};
+  }
+  template <class V>
   left_operand<T> as_left(const view_leaf<V>& e) {
     copy_of_[used_] = find_copy(
         matrix(e.source.data(), extents<dynamic, dynamic>{e.source.rows(), e.source.cols()}, e.source.pitch()));
@@ -115,6 +120,12 @@ class product_operands {
   template <class V>
   static right_operand<T> as_right(const view_leaf<V>& e) {
     return {e.source.data(), e.source.pitch(), 0, false};
+  }
+  template <class V>
+  static right_operand<T> as_right(const interleaved_leaf<V>& e) {
+    right_operand<T> right{e.source.data(), e.source.pitch(), 0, false};
+    (V::axis == along::rows ? right.row_block : right.column_block) = e.source.block();
+    return right;
   }
   template <class Leaf>
   static right_operand<T> as_right(const transposed_leaf<Leaf>& e) {

@@ -12,7 +12,7 @@
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
-/// The transpose of a view_leaf or panel_leaf: lane i is read one row further down.
+/// The transpose of a view_leaf, an interleaved_leaf or a panel_leaf: lane i is read one row further down.
 template <class Leaf>
 struct transposed_leaf : node {
   using value_type = typename Leaf::value_type;
@@ -26,7 +26,11 @@ struct transposed_leaf : node {
   template <std::size_t, std::size_t, class Context, bool Whole>
   [[gnu::always_inline]] pack<value_type> value(Context&, place<Whole> at) const {
     using V = pack<value_type>;
-    if constexpr (requires { leaf.source.at(at.col, at.row); })
+    if constexpr (requires { leaf.source.block(); }) {
+      alignas(alignment) value_type lanes[V::size] = {};
+      for (std::size_t i = 0; i < (Whole ? V::size : at.n); ++i) lanes[i] = leaf.source(at.col + i, at.row);
+      return V::load(lanes);
+    } else if constexpr (requires { leaf.source.at(at.col, at.row); })
       return V::gather(leaf.source.at(at.col, at.row), strip_columns<value_type>, Whole ? V::size : at.n);
     else
       return V::gather(leaf.source.data() + at.col * leaf.source.pitch() + at.row, leaf.source.pitch(),
@@ -50,6 +54,10 @@ auto transposed(gate_node<Kind, Arg> e);
 template <class View>
 [[gnu::always_inline]] inline transposed_leaf<view_leaf<View>> transposed(view_leaf<View> e) {
   return transposed_leaf<view_leaf<View>>(e);
+}
+template <class View>
+[[gnu::always_inline]] inline transposed_leaf<interleaved_leaf<View>> transposed(interleaved_leaf<View> e) {
+  return transposed_leaf<interleaved_leaf<View>>(e);
 }
 template <class View>
 [[gnu::always_inline]] inline transposed_leaf<panel_leaf<View>> transposed(panel_leaf<View> e) {

@@ -149,7 +149,7 @@ class contraction_plan {
     const right_operand<T>& first = c_.terms[b.group[0]][s.term].right;
     for (std::size_t g = 0; g < b.groups; ++g) {
       const right_operand<T>& right = c_.terms[b.group[g]][s.term].right;
-      if (right.transposed || (right.run == 0) != (first.run == 0)) return false;
+      if (right.transposed || right.interleaved() || (right.run == 0) != (first.run == 0)) return false;
       if (right.run == 0 && right.pitch != first.pitch) return false;
     }
     return first.run != 0 || !worth_packing<T>(c_.rows, s.depth, c_.cols, first.pitch, cache_);
@@ -162,7 +162,7 @@ class contraction_plan {
     if (s.parts != 1 || at.strip_end * strip_cols_ > c_.cols) return false;
     for (std::size_t g = 0; g < b.groups; ++g) {
       const right_operand<T>& right = c_.terms[b.group[g]][s.term].right;
-      if (right.transposed || right.run != 0) return false;
+      if (right.transposed || right.interleaved() || right.run != 0) return false;
     }
     constexpr std::size_t size = pack<T>::size, rows_ahead = 32;
     const std::size_t width = b.vectors * size;

@@ -32,15 +32,21 @@ struct left_operand {
 };
 
 /// A right operand [depth, columns]: row-major memory with `pitch` between rows, or panels (run != 0) with `pitch`
-/// between strips; `transposed`: the memory holds its transpose.
+/// between strips; `transposed`: the memory holds its transpose. Row-major memory may be interleaved: every other block
+/// of `row_block` rows, or of `column_block` columns, belongs to another matrix (0: none does).
 template <real T>
 struct right_operand {
   const T* data = nullptr;
   std::size_t pitch = 0, run = 0;
   bool transposed = false;
+  std::size_t row_block = 0, column_block = 0;
+
+  bool interleaved() const { return row_block != 0 || column_block != 0; }
+  /// The place of row, or column, i.
+  static std::size_t place(std::size_t i, std::size_t block) { return block == 0 ? i : i + i / block * block; }
 
   /// The block that starts at (k, column): its address, and the distance of the memory's rows in it. In panels it is
-  /// valid up to the end of a run.
+  /// valid up to the end of a run, or of a block.
   struct block {
     const T* data;
     std::size_t pitch;
@@ -48,7 +54,7 @@ struct right_operand {
   block at(std::size_t k, std::size_t column) const {
     if (data == nullptr) return {nullptr, 0};
     const std::size_t r = transposed ? column : k, c = transposed ? k : column;
-    if (run == 0) return {data + r * pitch + c, pitch};
+    if (run == 0) return {data + place(r, row_block) * pitch + place(c, column_block), pitch};
     return {data + (c / run) * pitch + r * strip_columns<T> + c % run, strip_columns<T>};
   }
 };

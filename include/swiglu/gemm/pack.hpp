@@ -12,6 +12,7 @@
 
 #include <swiglu/gemm/operand.hpp>
 #include <swiglu/gemm/prefetch.hpp>
+#include <swiglu/shuffle.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -47,23 +48,65 @@ inline void pack_rows(const T* from, std::size_t pitch, std::size_t depth, std::
     for (std::size_t k = 0; k < depth; ++k) V::load_partial(from + k * pitch, cols).store(to + k * to_pitch);
 }
 
-/// to[k * to_pitch + lane] = from[lane * pitch + k] for `depth` <= one register of k; lanes from `cols` on are 0.
-template <real T>
-inline void pack_transposed(const T* from, std::size_t pitch, std::size_t depth, std::size_t cols, T* to,
-                            std::size_t to_pitch) {
+/// Row k, lane i of `to`, for `depth` <= one register of k, is lane k of load(i, depth); lanes from `cols` on are 0.
+template <real T, class Load>
+[[gnu::always_inline]] inline void pack_turned(const Load& load, std::size_t depth, std::size_t cols, T* to,
+                                               std::size_t to_pitch) {
   using V = pack<T>;
   if (depth == V::size && cols >= V::size) {
     [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
-      const auto square = transpose_square(std::array<V, V::size>{V::load(from + Nth * pitch)...});
+      const auto square = transpose_square(std::array<V, V::size>{load(Nth, V::size)...});
       (square[Nth].store(to + Nth * to_pitch), ...);
     }
     (std::make_index_sequence<V::size>{});
     return;
   }
   std::array<V, V::size> rows;
-  for (std::size_t i = 0; i < V::size; ++i) rows[i] = i < cols ? V::load_partial(from + i * pitch, depth) : V(T(0));
+  for (std::size_t i = 0; i < V::size; ++i) rows[i] = i < cols ? load(i, depth) : V(T(0));
   const auto square = transpose_square(rows);
   for (std::size_t i = 0; i < depth; ++i) square[i].store(to + i * to_pitch);
+}
+
+/// The first n elements of p, the other lanes 0.
+template <real T>
+[[gnu::always_inline]] inline pack<T> load_first(const T* p, std::size_t n) {
+  return n == pack<T>::size ? pack<T>::load(p) : pack<T>::load_partial(p, n);
+}
+
+/// to[k * to_pitch + lane] = from[lane * pitch + k] for `depth` <= one register of k; lanes from `cols` on are 0.
+template <real T>
+inline void pack_transposed(const T* from, std::size_t pitch, std::size_t depth, std::size_t cols, T* to,
+                            std::size_t to_pitch) {
+  pack_turned(
+      [=](std::size_t i, std::size_t n) __attribute__((always_inline)) { return load_first(from + i * pitch, n); },
+      depth, cols, to, to_pitch);
+}
+
+/// Columns c .. c + n - 1 of row r of interleaved memory, c a multiple of the register's size; the other lanes 0.
+template <real T>
+inline pack<T> load_interleaved(const right_operand<T>& from, std::size_t r, std::size_t c, std::size_t n) {
+  using V = pack<T>;
+  const T* row = from.data + from.place(r, from.row_block) * from.pitch;
+  const std::size_t block = from.column_block;
+  if (block % V::size == 0) return load_first(row + from.place(c, block), n);
+  if (block == 1 && n == V::size) return every_other<T>(row + 2 * c);
+  alignas(alignment) T lanes[V::size] = {};
+  for (std::size_t i = 0; i < n; ++i) lanes[i] = row[from.place(c + i, block)];
+  return V::load(lanes);
+}
+
+/// pack_register_column where the memory is interleaved.
+template <real T>
+[[gnu::noinline]] void pack_interleaved(const right_operand<T>& from, std::size_t k, std::size_t depth,
+                                        std::size_t column, std::size_t cols, T* to, std::size_t to_pitch) {
+  constexpr std::size_t size = pack<T>::size;
+  if (!from.transposed) {
+    for (std::size_t i = 0; i < depth; ++i) load_interleaved(from, k + i, column, cols).store(to + i * to_pitch);
+    return;
+  }
+  for (std::size_t i = 0; i < depth; i += size)
+    pack_turned([&](std::size_t lane, std::size_t n) { return load_interleaved(from, column + lane, k + i, n); },
+                std::min(size, depth - i), cols, to + i * to_pitch, to_pitch);
 }
 
 }  // namespace impl
@@ -79,6 +122,7 @@ inline void pack_register_column(const right_operand<T>& from, std::size_t k, st
     return;
   }
   const std::size_t cols = std::min(size, columns - column);
+  if (from.interleaved()) return impl::pack_interleaved(from, k, depth, column, cols, to, to_pitch);
   if (!from.transposed) {
     const auto block = from.at(k, column);
     impl::pack_rows(block.data, block.pitch, depth, cols, to, to_pitch);

@@ -124,7 +124,7 @@ class stream_plan {
     for (std::size_t g = 0; g < c_.groups; ++g)
       for (std::size_t i = 0; i < c_.terms[g].size(); ++i) {
         const product_term<T>& t = c_.terms[g][i];
-        possible_ = possible_ && t.right.run == 0 && !t.left.transposed;
+        possible_ = possible_ && t.right.run == 0 && !t.right.interleaved() && !t.left.transposed;
         if (t.right.transposed) most_ = most_rows_transposed;
         depth_ = std::max(depth_, terms_together(c_.terms[g], i) * t.depth);
       }

@@ -5,8 +5,10 @@
 // with run-time extents, so that the kernels are compiled once however the layer is called. A shape that the types
 // contradict does not compile; one that the values contradict throws shape_error.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -29,19 +31,8 @@ template <std::size_t Rows, std::size_t Columns, std::size_t LayerRows, std::siz
 struct shape_and_layer {
   static_assert(may_equal(Rows, LayerRows) && may_equal(Columns, LayerColumns),
                 "swiglu: mlp: the shape of a weight or gradient (first two numbers) differs from the layer's (last two "
-                "numbers); gate and up are [hidden, intermediate], down is [intermediate, hidden]");
-};
-
-/// The weights as the kernels take them: with run-time extents, so that layers share their kernels, or static ones.
-template <class U, std::size_t Hidden, std::size_t Intermediate>
-struct kernel_weights {
-  view<U, Hidden, Intermediate> gate, up;
-  view<U, Intermediate, Hidden> down;
-
-  template <class F>
-  void each(const F& f) const {
-    f(gate), f(up), f(down);
-  }
+                "numbers); gate and up are [hidden, intermediate], down is [intermediate, hidden], with layout out_in "
+                "the other way round, and gate_up has twice the outputs of gate");
 };
 
 template <class G>
@@ -78,6 +69,51 @@ template <class To, std::size_t Rows, std::size_t Columns, class M>
   return matrix_as<To>(p);
 }
 
+template <class W, weight_layout L>
+struct weights_and_layout {
+  static constexpr bool packed = requires(W& w) { w.gate_up, w.down; }, separate = requires(W& w) {
+    w.gate, w.up, w.down;
+  };
+  static_assert(L.is_packed() ? packed : separate,
+                "swiglu: mlp: the layout of the layer (second argument) packs gate and up in one matrix, and the weights "
+                "or gradients (first argument) have no gate_up, or it does not, and they have no gate and up");
+};
+
+/// The weights in memory, their shapes checked, with the extents that the kernels are compiled for.
+template <class View, dims D, class W>
+[[gnu::always_inline]] inline View weights_in_memory(const W& w) {
+  (void)sizeof(weights_and_layout<const W, D.layout>);
+  using s = layout_detail::shapes<D.layout, D.hidden, D.local_intermediate()>;
+  const auto down = parameter<decltype(View::down), s::cols, s::rows>("w.down", w.down);
+  if constexpr (D.layout.is_packed())
+    return {parameter<decltype(View::gate_up), s::pair_rows, s::pair_cols>("w.gate_up", w.gate_up), down};
+  else
+    return {parameter<decltype(View::gate), s::rows, s::cols>("w.gate", w.gate),
+            parameter<decltype(View::up), s::rows, s::cols>("w.up", w.up), down};
+}
+
+/// The weights as the mathematics has them, [inputs, outputs], for kernels to read or (`Target`) to write, however they
+/// lie in memory.
+template <class Gate, class Down>
+struct weight_operands {
+  Gate gate, up;
+  Down down;
+};
+template <bool Target, weight_layout L, class W>
+[[gnu::always_inline]] inline auto as_operands(const W& w) {
+  const auto turned = [](auto m) __attribute__((always_inline)) {
+    if constexpr (!L.is_out_in())
+      return m;
+    else if constexpr (Target)
+      return transposed_destination(m);
+    else
+      return transpose(m);
+  };
+  const auto gate = turned(gate_of<L>(w)), up = turned(up_of<L>(w));
+  const auto down = turned(down_of<L>(w));
+  return weight_operands<std::remove_const_t<decltype(gate)>, std::remove_const_t<decltype(down)>>{gate, up, down};
+}
+
 /// Rows of a tensor that a rank gets: all, or its share of them.
 inline std::size_t rows_of(std::string_view where, std::size_t rows, reduction how, std::size_t ranks) {
   if (!scatters(how)) return rows;
@@ -94,6 +130,46 @@ auto gradient(std::string_view where, M& g, std::size_t ranks) {
   check_extent(where, "columns", Columns, g.cols());
   using T = typename M::value_type;
   return staged_tensor<T>(matrix_as<view<T, dynamic, dynamic>>(g), How, ranks, Accumulate);
+}
+
+/// The gradients of the weights on their way to the caller, matrix by matrix as they lie in memory, and the names that
+/// collectives know them by.
+template <real T, dims D>
+struct gradient_matrices {
+  static constexpr std::size_t count = D.layout.is_packed() ? 2 : 3;
+  std::array<staged_tensor<T>, count> matrix;
+
+  static constexpr std::array<std::string_view, count> names() {
+    if constexpr (D.layout.is_packed())
+      return {"gate_up", "down"};
+    else
+      return {"gate", "up", "down"};
+  }
+  std::array<std::span<T>, count> full() const {
+    std::array<std::span<T>, count> all;
+    for (std::size_t i = 0; i < count; ++i) all[i] = matrix[i].full();
+    return all;
+  }
+  /// Where the kernels write. View: weights_view.
+  template <class View>
+  View target() const {
+    if constexpr (D.layout.is_packed())
+      return {matrix[0].target(), matrix[1].target()};
+    else
+      return {matrix[0].target(), matrix[1].target(), matrix[2].target()};
+  }
+};
+template <real T, dims D, reduction How, bool Accumulate, class G>
+gradient_matrices<T, D> gradients(G& g, std::size_t ranks) {
+  (void)sizeof(weights_and_layout<G, D.layout>);
+  using s = layout_detail::shapes<D.layout, D.hidden, D.local_intermediate()>;
+  const auto down = gradient<s::cols, s::rows, How, Accumulate>("backward: gradient of down", g.down, ranks);
+  if constexpr (D.layout.is_packed())
+    return {{gradient<s::pair_rows, s::pair_cols, How, Accumulate>("backward: gradient of gate_up", g.gate_up, ranks),
+             down}};
+  else
+    return {{gradient<s::rows, s::cols, How, Accumulate>("backward: gradient of gate", g.gate, ranks),
+             gradient<s::rows, s::cols, How, Accumulate>("backward: gradient of up", g.up, ranks), down}};
 }
 
 template <class Result, class Input>

@@ -109,10 +109,10 @@ void backward_kernels_of_w(On on, const X& x, const layer_values<T, S, true, Row
     evaluate(on, noalias(up) <<= product(transpose(x), transpose(ws.g_h3_transposed())));
     evaluate(on, noalias(down) <<= product(transpose(h), transpose(ws.grad_out_transposed())));
   } else {
-    if constexpr (S.cut == schedule::kernels::fused) {
+    if constexpr (S.cut == schedule::kernels::fused && !impl::writes_transpose<Gate>) {
       evaluate(on, noalias(gate) <<= product<"g_gate">(transpose(x), ws.g_h1()),
                noalias(up) <<= product<"g_up">(transpose(x), ws.g_h3()));
-    } else {
+    } else {  // also where the transposes are written, whose products share no left operand
       evaluate(on, noalias(gate) <<= product(transpose(x), ws.g_h1()));
       evaluate(on, noalias(up) <<= product(transpose(x), ws.g_h3()));
     }

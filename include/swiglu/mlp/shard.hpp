@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// Cutting global tensors into a rank's pieces and putting them back: gate and up by columns and down by rows over the
-// tensor axis, activations by batch over the data axis. No communication: each function knows one rank.
+// Cutting global tensors into a rank's pieces and putting them back: gate and up by outputs and down by inputs over the
+// tensor axis, whatever their layout, activations by batch over the data axis. No communication: each function knows one rank.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,6 +21,51 @@ void copy_rows(const From& from, const To& to) {
     std::copy_n(from.data() + r * from.pitch(), to.cols(), to.data() + r * to.pitch());
 }
 
+/// Rows (or columns) first .. first + count - 1 of an interleaved matrix.
+template <class M>
+struct interleaved_part {
+  M whole;
+  std::size_t row, col, part_rows, part_cols;
+
+  std::size_t rows() const { return part_rows; }
+  std::size_t cols() const { return part_cols; }
+  auto& operator()(std::size_t r, std::size_t c) const { return whole(row + r, col + c); }
+};
+/// The part of a matrix that starts at (row, col).
+template <class M>
+auto part_of(const M& m, std::size_t row, std::size_t rows, std::size_t col, std::size_t cols) {
+  if constexpr (detail::is_interleaved<M>) {
+    check_extent("shard: rows", row + rows, std::min(m.rows(), row + rows));
+    check_extent("shard: columns", col + cols, std::min(m.cols(), col + cols));
+    return interleaved_part<M>{m, row, col, rows, cols};
+  } else {
+    return m.row_block(row, rows).column_block(col, cols);
+  }
+}
+template <class From, class To>
+void copy_matrix(const From& from, const To& to) {
+  if constexpr (requires { from.pitch(), to.row_block(0, 0); }) {
+    copy_rows(from, to);
+  } else {
+    for (std::size_t r = 0; r < to.rows(); ++r)
+      for (std::size_t c = 0; c < to.cols(); ++c) to(r, c) = from(r, c);
+  }
+}
+
+/// f(part of the global matrix, the rank's own matrix) for gate, up and down.
+template <class Global, class Local, class F>
+void each_part(Global& global, std::size_t rank, Local& local, const F& f) {
+  constexpr weight_layout layout = Local::layout;
+  const auto cut = [&](const auto& whole, const auto& own, bool by_rows) {
+    const std::size_t rows = own.rows(), cols = own.cols();
+    check_extent("shard: the extent that is not cut", by_rows ? cols : rows, by_rows ? whole.cols() : whole.rows());
+    f(part_of(whole, by_rows ? rank * rows : 0, rows, by_rows ? 0 : rank * cols, cols), own);
+  };
+  cut(gate_of<layout>(global), gate_of<layout>(local), layout.is_out_in());
+  cut(up_of<layout>(global), up_of<layout>(local), layout.is_out_in());
+  cut(down_of<layout>(global), down_of<layout>(local), !layout.is_out_in());
+}
+
 /// The part of n that each of `size` ranks gets; throws shape_error if it does not divide.
 inline std::size_t equal_part(std::string_view where, std::string_view what, std::size_t n, std::size_t size) {
   if (size == 0 || n % size != 0)
@@ -31,21 +76,20 @@ inline std::size_t equal_part(std::string_view where, std::string_view what, std
 
 }  // namespace shard_detail
 
-/// Copies the columns of gate and up and the rows of down that belong to `tensor_rank` out of the global weights.
-/// `local` says how many ranks there are: global intermediate = ranks * local intermediate.
-template <class Global, class T, std::size_t Hidden, std::size_t Intermediate>
-void shard_weights(const Global& global, std::size_t tensor_rank, weights<T, Hidden, Intermediate>& local) {
-  shard_detail::copy_rows(global.gate.view().column_block(tensor_rank * Intermediate, Intermediate), local.gate.view());
-  shard_detail::copy_rows(global.up.view().column_block(tensor_rank * Intermediate, Intermediate), local.up.view());
-  shard_detail::copy_rows(global.down.view().row_block(tensor_rank * Intermediate, Intermediate), local.down.view());
+/// Copies the outputs of gate and up and the inputs of down that belong to `tensor_rank` out of the global weights,
+/// which have the layout of the local ones. `local` says how many ranks there are: global intermediate = ranks * local
+/// intermediate. Throws shape_error.
+template <class Global, class T, std::size_t Hidden, std::size_t Intermediate, weight_layout L>
+void shard_weights(const Global& global, std::size_t tensor_rank, weights<T, Hidden, Intermediate, L>& local) {
+  shard_detail::each_part(global, tensor_rank, local,
+                          [](const auto& part, const auto& own) { shard_detail::copy_matrix(part, own); });
 }
 
 /// The inverse: writes a rank's weights (or gradients) into their place in the global ones.
-template <class T, std::size_t Hidden, std::size_t Intermediate, class Global>
-void unshard_weights(const weights<T, Hidden, Intermediate>& local, std::size_t tensor_rank, Global& global) {
-  shard_detail::copy_rows(local.gate.view(), global.gate.view().column_block(tensor_rank * Intermediate, Intermediate));
-  shard_detail::copy_rows(local.up.view(), global.up.view().column_block(tensor_rank * Intermediate, Intermediate));
-  shard_detail::copy_rows(local.down.view(), global.down.view().row_block(tensor_rank * Intermediate, Intermediate));
+template <class T, std::size_t Hidden, std::size_t Intermediate, weight_layout L, class Global>
+void unshard_weights(const weights<T, Hidden, Intermediate, L>& local, std::size_t tensor_rank, Global& global) {
+  shard_detail::each_part(global, tensor_rank, local,
+                          [](const auto& part, const auto& own) { shard_detail::copy_matrix(own, part); });
 }
 
 /// Batch entries of `data_rank` of a global [sequence, batch, hidden] into a rank's [sequence * batch / ranks, hidden]
