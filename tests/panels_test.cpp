@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -66,6 +67,19 @@ TEST_CASE("new panels are zero, padding included") {
   for (std::size_t i = 0; i < p.bytes() / sizeof(float); ++i) zero = zero && test::same_bits(p.view().data()[i], 0.0f);
   CHECK(zero);
   CHECK(reinterpret_cast<std::uintptr_t>(p.view().data()) % alignment == 0);
+}
+
+TEST_CASE_TEMPLATE("strips never lie a multiple of 4 KiB apart, and more rows never need less memory", T, float,
+                   double) {
+  std::size_t before = 0;
+  for (std::size_t rows = 1; rows <= 5000; ++rows) {
+    const std::size_t apart = panels<T>(rows, 1, storage::none).view().strip_stride();
+    const std::size_t row = strip_columns<T> * sizeof(T);
+    REQUIRE(apart >= std::max(before, rows * strip_columns<T>));
+    REQUIRE(apart * sizeof(T) <= rows * row + (rows * row < 8 * 4096 ? row : 4096));
+    REQUIRE(apart * sizeof(T) % 4096 != 0);
+    before = apart;
+  }
 }
 
 TEST_CASE("the number of rows changes within the capacity without moving memory") {

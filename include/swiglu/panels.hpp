@@ -19,6 +19,13 @@
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
+/// Vector registers that the instruction set names.
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr std::size_t vector_registers = 32;
+#else
+inline constexpr std::size_t vector_registers = 16;
+#endif
+
 /// P: columns of a strip.
 template <real T>
 inline constexpr std::size_t strip_columns = 2 * pack<T>::size;
@@ -59,9 +66,19 @@ class panel_view {
 };
 
 namespace impl {
-/// Rows between two strips: an odd number of them, since strips a power of two apart would share the sets of the
-/// caches.
-constexpr std::size_t strip_rows(std::size_t rows) { return rows | 1; }
+/// Rows of the tallest micro-kernel of two registers to a row (gemm/blocking.hpp).
+inline constexpr std::size_t tallest_tile = vector_registers == 32 ? 12 : 6;
+
+/// Rows from one strip to the next. Strips a power of two apart would share the sets of the caches; long ones lie a
+/// multiple of 4 KiB (what one way of L1 holds) plus the rows of a micro-kernel's tile apart, so that the pieces of a
+/// tile in its strips follow one another there as if they were consecutive. Short ones cannot afford that: an odd
+/// number of rows.
+template <real T>
+constexpr std::size_t strip_rows(std::size_t rows) {
+  constexpr std::size_t way = 4096 / (strip_columns<T> * sizeof(T)), tile = tallest_tile;
+  const bool is_long = rows >= 8 * way && rows < static_cast<std::size_t>(-1) - way;  // beyond, it would wrap around
+  return is_long ? round_up(rows - tile, way) + tile : rows | 1;
+}
 /// Columns in memory where each strip holds `Run` of a matrix. Unlike round_up and ceil_div it cannot wrap around.
 template <real T, std::size_t Run>
 constexpr std::size_t padded_columns(std::size_t cols) {
@@ -82,7 +99,7 @@ class panels {
         capacity_(capacity),
         memory_(memory == storage::none ? 0
                                         : checked_product(impl::padded_columns<T, strip_columns<T>>(cols),
-                                                          capacity == 0 ? 0 : impl::strip_rows(capacity))) {}
+                                                          capacity == 0 ? 0 : impl::strip_rows<T>(capacity))) {}
 
   panels(panels&& other) noexcept { *this = std::move(other); }
   panels& operator=(panels&& other) noexcept {
@@ -104,10 +121,10 @@ class panels {
   std::size_t bytes() const { return memory_.size() * sizeof(T); }
 
   panel_view<T, strip_columns<T>> view() {
-    return {memory_.data(), rows_, cols_, impl::strip_rows(rows_) * strip_columns<T>};
+    return {memory_.data(), rows_, cols_, impl::strip_rows<T>(rows_) * strip_columns<T>};
   }
   panel_view<const T, strip_columns<T>> view() const {
-    return {memory_.data(), rows_, cols_, impl::strip_rows(rows_) * strip_columns<T>};
+    return {memory_.data(), rows_, cols_, impl::strip_rows<T>(rows_) * strip_columns<T>};
   }
 
  private:

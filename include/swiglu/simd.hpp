@@ -315,6 +315,21 @@ concept number = real<V> || requires(V x, typename V::value_type one) {
 
 namespace impl {
 
+/// Lane i is lane Index i of a and b, one after the other.
+template <std::size_t... Index, real T>
+[[gnu::always_inline]] inline pack<T> shuffle(pack<T> a, pack<T> b) {
+  constexpr std::size_t n = sizeof...(Index);
+  if constexpr (has_simd) {
+    typedef T vector __attribute__((vector_size(n * sizeof(T))));
+    return bits<pack<T>>(__builtin_shufflevector(bits<vector>(a), bits<vector>(b), Index...));
+  } else {
+    T from[2 * n];
+    a.store(from), b.store(from + n);
+    const T to[n] = {from[Index]...};
+    return pack<T>::load(to);
+  }
+}
+
 template <class V>
 struct scalar_of {
   using type = typename V::value_type;

@@ -200,20 +200,17 @@ struct tile_writer {
   void operator()(const product_tile<T>& tile) const {
     std::apply([&](const auto&... a) { write_tile<Plan, false>(tile, a...); }, assigned);
   }
-  void prefetch(const product_tile<T>& tile) const {
-    const auto ask = [&]<access Access>(const auto& m, std::integral_constant<access, Access>) {
+  void prefetch(const product_tile<T>& tile, prefetch_list& list) const {
+    const auto ask = [&](const auto& m) {
       for (std::size_t r = tile.row; r < tile.row + tile.rows; ++r)
         for (std::size_t c = tile.col; c < tile.col + tile.cols; c += pack<T>::size) {
           if constexpr (requires { m.at(r, c); })
-            swiglu::prefetch<Access>(m.at(r, c));
+            list.add(m.at(r, c));
           else
-            swiglu::prefetch<Access>(m.data() + r * m.pitch() + c);
+            list.add(m.data() + r * m.pitch() + c);
         }
     };
-    constexpr std::integral_constant<access, access::read> read;
-    constexpr std::integral_constant<access, access::write> write;
-    const auto reads = [&](const auto& m) { ask(m, read); };
-    std::apply([&](const auto&... a) { ((ask(a.to, write), each_source(a.from, reads)), ...); }, assigned);
+    std::apply([&](const auto&... a) { ((ask(a.to), each_source(a.from, ask)), ...); }, assigned);
   }
 };
 

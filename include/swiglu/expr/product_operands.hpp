@@ -46,7 +46,7 @@ class product_operands {
       const copy& c = copy_[i];
       const std::size_t rows = c.from.rows();
       const panel_view<T, strip_columns<T>> to(memory + c.offset, rows, c.from.cols(),
-                                               strip_rows(rows) * strip_columns<T>);
+                                               strip_rows<T>(rows) * strip_columns<T>);
       in_parts(threads, rows, 16,
                [&](std::size_t, std::size_t first, std::size_t last) { copy_to_panels(c.from, to, first, last); });
       for (std::size_t t = 0; t < used_; ++t)
@@ -109,7 +109,7 @@ class product_operands {
       if (c.data() == m.data() && c.pitch() == m.pitch() && c.rows() == m.rows() && c.cols() == m.cols()) return i;
     }
     copy_[copies_] = {m, copied_};
-    copied_ += round_up(m.cols(), strip_columns<T>) * strip_rows(m.rows());
+    copied_ += round_up(m.cols(), strip_columns<T>) * strip_rows<T>(m.rows());
     return copies_++;
   }
 

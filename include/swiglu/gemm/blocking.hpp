@@ -27,13 +27,10 @@ struct cache_sizes {
 
 #if defined(__AVX512F__)
 inline constexpr cache_sizes default_caches{32 * 1024, 1024 * 1024};
-inline constexpr std::size_t vector_registers = 32;
 #elif defined(__aarch64__)
 inline constexpr cache_sizes default_caches{64 * 1024, 512 * 1024};
-inline constexpr std::size_t vector_registers = 32;
 #else
 inline constexpr cache_sizes default_caches{32 * 1024, 512 * 1024};
-inline constexpr std::size_t vector_registers = 16;
 #endif
 
 /// The micro-kernels that exist, by rows, besides the one of a single row.
@@ -48,6 +45,8 @@ constexpr std::size_t tile_rows(std::size_t vectors) {
     if (rows >= size) return size;
   return 1;
 }
+
+static_assert(tile_rows(2) == impl::tallest_tile);
 
 /// The cut of one product.
 struct blocking {

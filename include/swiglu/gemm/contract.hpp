@@ -235,13 +235,13 @@ class contraction_plan {
       packed.strip = whole ? at.strip_end : at.strip_end - 1;
     }
     T* const right = scratch + b.right_offset;
-    prefetch_left(s, at.row, at.row_end, k, depth, 0, 1);
+    prefetch_list ahead(depth < short_depth);
     if (packed.strip < packed.strip_end) pack_right(b, s, k, depth, packed, right);
 
     // A tile that is finished at once needs no memory of its own: every strip then uses the first one.
     const bool keep = accumulate || epilogue == nullptr || bundles_ > 1;
     const std::size_t tile_step = keep ? width : 0;
-    kernel_operands<T> o{nullptr, s.left.strip_stride, s.left.run, {}, 0, depth, nullptr, accumulate};
+    kernel_operands<T> o{nullptr, s.left.strip_stride, s.left.run, {}, 0, depth, nullptr, accumulate, nullptr, 0};
     std::size_t rows = 0;
     for (std::size_t row = at.row; row < at.row_end; row += rows) {
       rows = next_tile(most_rows_, rows_left(row, at.row_end));
@@ -250,7 +250,6 @@ class contraction_plan {
       o.left = s.left.at(row, k);
       for (std::size_t j = at.strip; j < at.strip_end; ++j) {
         const std::size_t nth = j - at.strip;
-        if (next < at.row_end) prefetch_left(s, next, at.row_end, k, depth, nth, at.strip_end - at.strip);
         o.tile = scratch + b.tile_offset + ((row - at.row) * (at.strip_end - at.strip) + nth * rows) * tile_step;
         for (std::size_t v = 0; v < b.vectors; ++v) {
           if (j >= packed.strip) {
@@ -263,9 +262,12 @@ class contraction_plan {
             o.right_pitch = from.pitch;
           }
         }
-        if (accumulate) prefetch_tile(o.tile + rows * width, rows * width);
         const product_tile<T> tile = finished(row, rows, j, at, scratch, keep);
-        if (epilogue != nullptr && far_) epilogue->prefetch(tile);
+        ahead.clear();
+        if (epilogue != nullptr && far_) epilogue->prefetch(tile, ahead);
+        if (accumulate) prefetch_tile(o.tile + rows * width, rows * width, ahead);
+        if (next < at.row_end) prefetch_left(s, next, at.row_end, k, depth, nth, at.strip_end - at.strip, ahead);
+        o.ahead = ahead.begin(), o.lines_ahead = ahead.size();
         kernel(o);
         if (epilogue != nullptr) (*epilogue)(tile);
       }
@@ -297,7 +299,7 @@ class contraction_plan {
   /// the one before it is computed: each jump to the next strip of panels, or to the next columns of a transposed
   /// operand, is an address that no hardware prefetcher foresees.
   void prefetch_left(const segment& s, std::size_t row, std::size_t end, std::size_t k, std::size_t depth,
-                     std::size_t nth, std::size_t of) const {
+                     std::size_t nth, std::size_t of, prefetch_list& ahead) const {
     constexpr std::size_t line = alignment / sizeof(T);
     const std::size_t rows = next_tile(most_rows_, rows_left(row, end));
     const auto share = [&](std::size_t n, std::size_t i) { return n * i / of; };
@@ -306,22 +308,23 @@ class contraction_plan {
       const std::size_t first = row % s.left.run, next = first == 0 ? 0 : round_up(first, line);
       for (std::size_t c = next; c < first + rows; c += line)
         for (std::size_t i = share(depth, nth); i < share(depth, nth + 1); ++i)
-          prefetch<access::read>(s.left.at(row - first + c, k + i));
+          ahead.add(s.left.at(row - first + c, k + i));
       return;
     }
     const std::size_t strips = ceil_div(depth, s.left.run);
     for (std::size_t i = share(strips, nth); i < share(strips, nth + 1); ++i) {
       const T* from = s.left.at(row, k + i * s.left.run);
-      for (std::size_t e = 0; e < rows * strip_columns<T>; e += line) prefetch<access::read>(from + e);
+      for (std::size_t e = 0; e < rows * strip_columns<T>; e += line) ahead.add(from + e);
     }
   }
 
   /// The partial sums of the next tile.
-  static void prefetch_tile(const T* tile, std::size_t n) {
-    for (std::size_t e = 0; e < n; e += alignment / sizeof(T)) prefetch<access::write>(tile + e);
+  static void prefetch_tile(const T* tile, std::size_t n, prefetch_list& ahead) {
+    for (std::size_t e = 0; e < n; e += alignment / sizeof(T)) ahead.add(tile + e);
   }
 
   static constexpr std::size_t no_run = dynamic;
+  static constexpr std::size_t short_depth = 128;
   contraction<T> c_;
   kernel_selector<T> kernels_;
   cache_sizes cache_;

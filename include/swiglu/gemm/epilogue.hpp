@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include <swiglu/gemm/operand.hpp>
+#include <swiglu/gemm/prefetch.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -30,18 +31,21 @@ class epilogue_ref {
   template <class F>
   explicit epilogue_ref(const F& f)
       : object_(&f), call_([](const void* object, const product_tile<T>& t) { (*static_cast<const F*>(object))(t); }) {
-    if constexpr (requires(const product_tile<T>& t) { f.prefetch(t); })
-      prefetch_ = [](const void* object, const product_tile<T>& t) { static_cast<const F*>(object)->prefetch(t); };
+    if constexpr (requires(const product_tile<T>& t, prefetch_list& list) { f.prefetch(t, list); })
+      prefetch_ = [](const void* object, const product_tile<T>& t, prefetch_list& list) {
+        static_cast<const F*>(object)->prefetch(t, list);
+      };
   }
   void operator()(const product_tile<T>& t) const { call_(object_, t); }
-  void prefetch(const product_tile<T>& t) const {
-    if (prefetch_ != nullptr) prefetch_(object_, t);
+  void prefetch(const product_tile<T>& t, prefetch_list& list) const {
+    if (prefetch_ != nullptr) prefetch_(object_, t, list);
   }
 
  private:
   using function = void (*)(const void*, const product_tile<T>&);
   const void* object_;
-  function call_, prefetch_ = nullptr;
+  function call_;
+  void (*prefetch_)(const void*, const product_tile<T>&, prefetch_list&) = nullptr;
 };
 
 }  // namespace SWIGLU_ABI

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <swiglu/gemm/operand.hpp>
+#include <swiglu/gemm/prefetch.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
@@ -35,8 +36,10 @@ struct kernel_operands {
   std::array<const T*, most_vectors> right;  ///< the first row of each register's columns of the right operand
   std::size_t right_pitch;                   ///< from one of its rows to the next
   std::size_t depth;
-  T* tile;          ///< Rows x Vectors registers, consecutive
-  bool accumulate;  ///< add to the tile instead of overwriting it
+  T* tile;                             ///< Rows x Vectors registers, consecutive
+  bool accumulate;                     ///< add to the tile instead of overwriting it
+  const void* const* ahead = nullptr;  ///< lines to ask for meanwhile
+  std::size_t lines_ahead = 0;
 };
 
 /// tile (+)= left right. `Transposed`: the left operand's rows are consecutive columns of one strip of the panels and
@@ -67,15 +70,16 @@ struct micro_kernel {
       b += pitch;
     };
     const T* a = o.left;
-    if constexpr (Transposed) {
-      for (std::size_t k = 0; k < o.depth; ++k, a += strip) step(a);
-    } else {
-      for (std::size_t left = o.depth; left > 0; a += o.left_stride) {
-        const std::size_t n = left < o.left_run ? left : o.left_run;
-        for (const T* end = a + n; a != end; ++a) step(a);
-        a -= n;
-        left -= n;
-      }
+    const std::size_t run = Transposed ? strip : o.left_run, stride = Transposed ? strip * strip : o.left_stride;
+    const void* const* ahead = o.ahead;
+    const void* const* const ahead_end = ahead + o.lines_ahead;
+    const std::size_t lines = o.depth == 0 ? 0 : ceil_div(o.lines_ahead, ceil_div(o.depth, run));  // in each run
+    for (std::size_t left = o.depth; left > 0; a += stride) {
+      for (std::size_t i = 0; i < lines && ahead != ahead_end; ++i) prefetch<access::read>(*ahead++);
+      constexpr std::size_t next = Transposed ? strip : 1;
+      const std::size_t n = left < run ? left : run;
+      for (const T *p = a, *end = a + n * next; p != end; p += next) step(p);
+      left -= n;
     }
 
     impl::each_register<Rows, Vectors>([&]<std::size_t R, std::size_t C>() __attribute__((always_inline)) {

@@ -12,12 +12,29 @@
 
 #include <swiglu/gemm/operand.hpp>
 #include <swiglu/gemm/prefetch.hpp>
-#include <swiglu/shuffle.hpp>
 
 namespace swiglu {
 inline namespace SWIGLU_ABI {
 
 namespace impl {
+
+/// The lower (Half = 0) or upper half of a and b, lane by lane in turn.
+template <std::size_t Half, real T, std::size_t... Nth>
+[[gnu::always_inline]] inline pack<T> interleave(pack<T> a, pack<T> b, std::index_sequence<Nth...>) {
+  constexpr std::size_t n = sizeof...(Nth);
+  return shuffle<(Half * n / 2 + Nth / 2 + (Nth % 2) * n)...>(a, b);
+}
+
+/// Elements 0, 2, 4, ... of p, a register of them: nothing behind the last one is read.
+template <real T>
+[[gnu::always_inline]] inline pack<T> every_other(const T* p) {
+  constexpr std::size_t n = pack<T>::size;
+  return [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
+    // The second register begins one element early, with an odd one.
+    return shuffle<(2 * Nth < n ? 2 * Nth : 2 * Nth + 1)...>(pack<T>::load(p), pack<T>::load(p + n - 1));
+  }
+  (std::make_index_sequence<n>{});
+}
 
 /// Transposes a square: row j of the result holds lane j of every row. log2(size) rounds of full-width interleaving;
 /// each moves one bit of the lane number into the row number. Every index is a template argument, so that the rows stay
