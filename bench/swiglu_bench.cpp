@@ -35,21 +35,31 @@ struct problem {
   problem(std::size_t tokens, Executor threads) : s(tokens), ws(tokens, threads) {
     if constexpr (Shape.tokens == swiglu::dynamic)
       for (auto* t : {&x, &grad_out, &out, &grad_x}) *t = tensor<float, swiglu::dynamic, Shape.hidden>(tokens);
-    bench::fill_inputs(x, grad_out, w.gate, w.up, w.down);
+    if constexpr (Shape.layout.is_packed())
+      bench::fill_inputs(x, grad_out, w.gate_up, w.gate_up, w.down);
+    else
+      bench::fill_inputs(x, grad_out, w.gate, w.up, w.down);
   }
   void forward() { layer::forward(x, w, s, ws, out); }
   void backward() { layer::backward(grad_out, x, w, s, ws, grad_x, g); }
-  std::array<std::span<const float>, 3> weights() const { return {w.gate.span(), w.up.span(), w.down.span()}; }
+  auto weights() const {
+    if constexpr (Shape.layout.is_packed())
+      return std::array<std::span<const float>, 2>{w.gate_up.span(), w.down.span()};
+    else
+      return std::array<std::span<const float>, 3>{w.gate.span(), w.up.span(), w.down.span()};
+  }
   std::size_t saved_bytes() const { return s.bytes(); }
   std::size_t bytes() const { return ws.bytes(); }
 };
 
-template <bench::shape S, schedule Schedule, class Executor>
+template <bench::shape S, schedule Schedule, swiglu::weight_layout Layout = swiglu::in_out, class Executor>
 void add(const char* variant, Executor threads) {
   // Small shapes are known at compile time, tokens and all; large ones bring their tokens at run time.
   constexpr bool fixed = swiglu::is_small<float>(S.tokens, S.hidden, S.intermediate);
-  constexpr dims shape{
-      .hidden = S.hidden, .intermediate = S.intermediate, .tokens = fixed ? S.tokens : swiglu::dynamic};
+  constexpr dims shape{.hidden = S.hidden,
+                       .intermediate = S.intermediate,
+                       .tokens = fixed ? S.tokens : swiglu::dynamic,
+                       .layout = Layout};
   using on = std::conditional_t<fixed, Executor, bench::paused<Executor>>;
   bench::add(variant, S, threads.threads(),
              [=] { return std::make_unique<problem<shape, Schedule, on>>(S.tokens, on(threads)); });
@@ -75,6 +85,18 @@ void add_variants() {
   add<S, schedule{.cut = kernels::unfused}>("unfused", here);
 }
 
+/// `fused` with the weights in other layouts than [in, out].
+template <bench::shape S>
+void add_layouts() {
+  using swiglu::in_out, swiglu::out_in;
+  const swiglu::serial here;
+  add<S, schedule::fused, out_in>("fused_out_in", here);
+  add<S, schedule::fused, in_out.gate_up()>("fused_gate_up", here);
+  add<S, schedule::fused, out_in.gate_up()>("fused_out_in_gate_up", here);
+  add<S, schedule::fused, in_out.interleaved(1)>("fused_interleaved", here);
+  add<S, schedule::fused, out_in.interleaved(1)>("fused_out_in_interleaved", here);
+}
+
 #if defined(_OPENMP)
 template <std::size_t... Nth>
 void add_all_of_two_threads(std::index_sequence<Nth...>) {
@@ -88,6 +110,8 @@ void bench::add_layers() {
   add_all(std::make_index_sequence<std::size(shapes)>{});
   add_variants<shape{64, 64, 192}>();
   add_variants<shape{512, 1024, 2816}>();
+  add_layouts<shape{1, 1024, 2816}>();
+  add_layouts<shape{512, 1024, 2816}>();
 #if defined(_OPENMP)
   add_all_of_two_threads(std::make_index_sequence<std::size(shapes_of_two_threads)>{});
 #endif

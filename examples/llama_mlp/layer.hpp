@@ -31,24 +31,21 @@ inline std::pair<std::size_t, std::size_t> shape_of(const safetensors::header& f
   return {gate[1], gate[0]};
 }
 
-/// Reads a tensor that the file has as [outputs, inputs] into the library's [inputs, outputs].
-template <std::size_t Inputs, std::size_t Outputs>
-void read_transposed(safetensors::reader& file, const std::string& name, swiglu::tensor<float, Inputs, Outputs>& to) {
-  swiglu::tensor<float, Outputs, Inputs> as_written;
-  file.read(file.header().find(name), as_written.span());
-  evaluate(swiglu::noalias(to) <<= transpose(as_written));
-}
+/// A layer that takes its weights as the file has them, [outputs, inputs].
+template <std::size_t Hidden, std::size_t Intermediate>
+using mlp = swiglu::mlp<float, swiglu::dims{.hidden = Hidden, .intermediate = Intermediate, .layout = swiglu::out_in}>;
 
 /// The weights of layer `layer`, float32 or bfloat16 in the file. Throws safetensors::error.
 template <std::size_t Hidden, std::size_t Intermediate>
-swiglu::weights<float, Hidden, Intermediate> read_layer(safetensors::reader& file, std::size_t layer) {
+typename mlp<Hidden, Intermediate>::weights read_layer(safetensors::reader& file, std::size_t layer) {
   if (shape_of(file.header(), layer) != std::pair(Hidden, Intermediate))
     throw safetensors::error("layer " + std::to_string(layer) + " has other extents than " + std::to_string(Hidden) +
                              " x " + std::to_string(Intermediate));
-  swiglu::weights<float, Hidden, Intermediate> w;
-  read_transposed(file, tensor_name(layer, "gate_proj"), w.gate);
-  read_transposed(file, tensor_name(layer, "up_proj"), w.up);
-  read_transposed(file, tensor_name(layer, "down_proj"), w.down);
+  typename mlp<Hidden, Intermediate>::weights w;
+  const auto read = [&](const char* projection, auto& to) {
+    file.read(file.header().find(tensor_name(layer, projection)), to.span());
+  };
+  read("gate_proj", w.gate), read("up_proj", w.up), read("down_proj", w.down);
   return w;
 }
 

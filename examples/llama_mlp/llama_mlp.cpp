@@ -62,7 +62,7 @@ void make_checkpoint(const std::string& path) {
 /// The largest error of the last token's output, relative to the largest output.
 template <std::size_t Hidden, std::size_t Intermediate>
 double run(safetensors::reader& file, std::size_t layer) {
-  using mlp = swiglu::mlp<float, swiglu::dims{.hidden = Hidden, .intermediate = Intermediate}>;
+  using mlp = llama::mlp<Hidden, Intermediate>;
   const typename mlp::weights w = llama::read_layer<Hidden, Intermediate>(file, layer);
 
   std::mt19937 random(2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// One of two matrices that lie in one memory by turns: a block of rows, or of columns, of the first, then as many of the
-// second, and so on. Gate and up of some checkpoints are kept like that (mlp/layout.hpp).
+// One of two matrices that lie in one memory by turns: a block of rows, or of columns, of the first, then as many of
+// the second, and so on. Gate and up of some checkpoints are kept like that (mlp/layout.hpp).
 
 #include <concepts>
 #include <cstddef>
@@ -14,6 +14,9 @@ namespace swiglu {
 
 /// What the blocks of an interleaved matrix are made of.
 enum class along { rows, columns };
+
+/// Where row, or column, i is in memory of which every other block belongs to another matrix.
+constexpr std::size_t interleaved_place(std::size_t i, std::size_t block) { return i + i / block * block; }
 
 /// Borrowed: a matrix [Rows, Cols] whose rows (or columns) i have their place i + i / block * block in row-major memory
 /// with `pitch` elements from row to row. Shallow constness, like view.
@@ -31,9 +34,10 @@ class interleaved_view {
   interleaved_view(T* data, extents_type shape, std::size_t pitch, std::size_t block)
       : data_(data), pitch_(pitch), block_(block), shape_(shape) {
     if (block == 0) throw shape_error("interleaved: rows or columns of a block", 1, block);
-    if (Axis == along::columns && pitch % (2 * block) != 0)
+    if (Axis == along::columns && (pitch % block != 0 || pitch / block % 2 != 0))
       throw shape_error("interleaved: the row pitch is whole pairs of blocks", round_up(pitch, 2 * block), pitch);
-    const std::size_t least = Axis == along::rows ? shape.cols() : (shape.cols() == 0 ? 0 : place(shape.cols() - 1) + 1);
+    const std::size_t least =
+        Axis == along::rows ? shape.cols() : (shape.cols() == 0 ? 0 : place(shape.cols() - 1) + 1);
     if (pitch < least) throw shape_error("interleaved: row pitch is below the columns", least, pitch);
   }
 
@@ -58,7 +62,7 @@ class interleaved_view {
   bool consecutive(std::size_t n) const { return Axis == along::rows || block_ % n == 0; }
 
  private:
-  std::size_t place(std::size_t i) const { return i + i / block_ * block_; }
+  std::size_t place(std::size_t i) const { return interleaved_place(i, block_); }
 
   T* data_;
   std::size_t pitch_, block_;

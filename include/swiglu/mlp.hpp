@@ -40,10 +40,11 @@ inline namespace SWIGLU_ABI {
 ///     backward  grad_x, and the gradients of gate, up, down, given grad_out
 ///
 /// x, out, grad_out, grad_x: tensors or views [tokens, hidden] (leading extents collapse into tokens), any row pitch;
-/// 0 tokens are a batch like any other. Weights: see params.hpp. Errors: shape_error or std::invalid_argument before
-/// anything is written; with axes also what the communicators throw. out and grad_x may be the memory of an input
-/// activation of the same call, except that grad_x may not overlap x; no result may overlap a weight.
-/// Thread safety: concurrent calls are fine as long as they share no saved, workspace or result.
+/// 0 tokens are a batch like any other. Weights, and gradients, in D.layout: see params.hpp, layout.hpp. Errors:
+/// shape_error or std::invalid_argument before anything is written; with axes also what the communicators throw. out
+/// and grad_x may be the memory of an input activation of the same call, except that grad_x may not overlap x; no
+/// result may overlap a weight. Thread safety: concurrent calls are fine as long as they share no saved, workspace or
+/// result.
 template <real T, dims D, schedule S = schedule::fused, executor X = serial>
 class mlp {
   static_assert(D.hidden > 0 && D.intermediate > 0 && D.tensor_parallel > 0, "swiglu: mlp: extents are at least 1");
@@ -146,7 +147,7 @@ class mlp {
   /// Backward on the mesh: `R` says what becomes of the partial sums of grad_x (tensor axis) and of the weight
   /// gradients (data axis; summed, never averaged). `x` and `s` are those of the forward pass. grad_w: gradients, or
   /// overwrite(gradients), or accumulate(gradients). The sum of grad_x travels while the weight gradients are computed,
-  /// where the communicator can; the three weight gradients travel in one bundle.
+  /// where the communicator can; the weight gradients travel in one bundle.
   template <reductions R = reductions{}, class G, class In, class W, class GradX, class GradW, class Data, class Tensor>
   static void backward(const G& grad_out, const In& x, const W& w, const saved& s, workspace& ws, GradX&& grad_x,
                        GradW&& grad_w, const mesh<Data, Tensor>& axes) {
@@ -163,7 +164,7 @@ class mlp {
   }
 
   /// Both passes with memory and an executor of their own, as one function: (out, grad_x, grad_gate, grad_up,
-  /// grad_down).
+  /// grad_down), or where the layout packs them (out, grad_x, grad_gate_up, grad_down).
   template <reduction Out = reduction::all_reduce, reductions R = reductions{}, class In, class W, class G,
             class... Axes>
     requires std::default_initializable<X>
@@ -182,7 +183,10 @@ class mlp {
       forward<Out>(x, w, s, ws, out, axes...);
       backward<R>(grad_out, x, w, s, ws, grad_x, g, axes...);
     }
-    return std::tuple(std::move(out), std::move(grad_x), std::move(g.gate), std::move(g.up), std::move(g.down));
+    if constexpr (D.layout.is_packed())
+      return std::tuple(std::move(out), std::move(grad_x), std::move(g.gate_up), std::move(g.down));
+    else
+      return std::tuple(std::move(out), std::move(grad_x), std::move(g.gate), std::move(g.up), std::move(g.down));
   }
 
  private:

@@ -132,8 +132,10 @@ class view {
   }
 
  private:
-  /// The address of an element, which a view without elements need not have.
-  constexpr T* from(std::size_t offset) const { return rows() == 0 || cols() == 0 ? data_ : data_ + offset; }
+  /// The address of an element, which a view without elements, or of shapes only, need not have.
+  constexpr T* from(std::size_t offset) const {
+    return rows() == 0 || cols() == 0 || data_ == nullptr ? data_ : data_ + offset;
+  }
 
   T* data_ = nullptr;
   std::size_t pitch_ = extents_type{}.cols();

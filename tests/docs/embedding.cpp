@@ -104,18 +104,44 @@ int main() {
     evaluate(view<float, 192, 64>(up_proj, {}) <<= transpose(w.up));
     evaluate(view<float, 64, 192>(down_proj, {}) <<= transpose(w.down));
     // [out_in]
-    // torch.nn.Linear and most checkpoints keep weights as [outputs, inputs]: transpose them on the way in ...
-    layer::weights loaded;
-    evaluate(loaded.gate <<= transpose(view<const float, 192, 64>(gate_proj, {})));
-    evaluate(loaded.up <<= transpose(view<const float, 192, 64>(up_proj, {})));
-    evaluate(loaded.down <<= transpose(view<const float, 64, 192>(down_proj, {})));
-    // ... and gradients on the way out.
-    evaluate(view<float, 192, 64>(gate_proj, {}) <<= transpose(g.gate));
+    // torch.nn.Linear and most checkpoints keep weights as [outputs, inputs]. The layer takes them like that, where
+    // they are, if its dims say so; gradients come back in the same layout.
+    using linear = mlp<float, dims{.hidden = 64, .intermediate = 192, .layout = out_in}>;
+    const weights_view<const float, 64, 192, out_in> loaded{view<const float, 192, 64>(gate_proj, {}),
+                                                            view<const float, 192, 64>(up_proj, {}),
+                                                            view<const float, 64, 192>(down_proj, {})};
+    linear::saved kept{tokens};
+    linear::workspace scratch{tokens};
+    linear::gradients of_loaded;  // gate and up [192, 64], down [64, 192]
+    linear::forward(x, loaded, kept, scratch, again);
+    linear::backward(grad_out, x, loaded, kept, scratch, grad_x2, of_loaded);
     // [/out_in]
-    expect("loaded weights", loaded.gate, w.gate);
-    expect("loaded weights", loaded.up, w.up);
-    expect("loaded weights", loaded.down, w.down);
-    for (std::size_t i = 0; i < 192; ++i) good = good && std::fabs(gate_proj[i * 64 + 5] - g.gate(5, i)) < 1e-9f;
+    expect("[outputs, inputs]", again, out);
+    expect("grad_x of [outputs, inputs]", grad_x2, grad_x);
+    tensor<float, 192, 64> g_gate;
+    evaluate(g_gate <<= transpose(g.gate));
+    expect("the gradient of gate_proj", of_loaded.gate, g_gate);
+  }
+  {
+    // [packed]
+    // Gate and up in one matrix: first all outputs of the one, then those of the other, or k of each by turns.
+    using phi = mlp<float, dims{.hidden = 64, .intermediate = 192, .layout = out_in.gate_up()}>;
+    phi::weights stacked;  // stacked.gate_up [384, 64], stacked.down [64, 192]
+    using gpt_oss = mlp<float, dims{.hidden = 64, .intermediate = 192, .layout = in_out.interleaved(1)}>;
+    gpt_oss::weights by_turns;  // by_turns.gate_up [64, 384]: gate up gate up ...
+    evaluate(gate_of<in_out.interleaved(1)>(by_turns) <<= w.gate, up_of<in_out.interleaved(1)>(by_turns) <<= w.up);
+    // [/packed]
+    evaluate(by_turns.down <<= w.down);
+    evaluate(stacked.w1() <<= transpose(w.gate), stacked.w3() <<= transpose(w.up));
+    evaluate(stacked.down <<= transpose(w.down));
+    phi::saved s1{tokens};
+    phi::workspace ws1{tokens};
+    phi::forward(x, stacked, s1, ws1, again);
+    expect("packed weights", again, out);
+    gpt_oss::saved s2{tokens};
+    gpt_oss::workspace ws2{tokens};
+    gpt_oss::forward(x, by_turns, s2, ws2, again);
+    expect("interleaved weights", again, out);
   }
   {
     // [accumulate]

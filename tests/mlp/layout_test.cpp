@@ -13,6 +13,7 @@
 
 #include "mlp/layouts.hpp"
 #include "mlp/step.hpp"
+#include "support/guarded.hpp"
 
 namespace {
 
@@ -57,8 +58,8 @@ auto step_in_layout(const Batch& b, bool accumulate = false) {
 /// Hidden and intermediate extents that no register divides, and that every block divides.
 constexpr std::size_t hidden = 27, intermediate = 80;
 template <class Layout, class Schedule = test::fused>
-using layer = typename Schedule::template layer<dims{
-    .hidden = hidden, .intermediate = intermediate, .layout = Layout::value}>;
+using layer =
+    typename Schedule::template layer<dims{.hidden = hidden, .intermediate = intermediate, .layout = Layout::value}>;
 using plain_layout = laid_out<in_out>;
 using elementwise = test::scheduled<schedule{.cut = schedule::kernels::elementwise}>;
 using checkpoint = test::scheduled<schedule::fused_checkpoint>;
@@ -85,8 +86,8 @@ TEST_CASE_TEMPLATE("under every cut and with every transpose in memory", Layout,
   check(checkpoint{});
 }
 
-TEST_CASE_TEMPLATE("of a small layer", Layout, laid_out<out_in>, laid_out<in_out.gate_up()>,
-                   laid_out<out_in.up_gate()>, laid_out<in_out.interleaved(5)>, laid_out<out_in.interleaved(1)>) {
+TEST_CASE_TEMPLATE("of a small layer", Layout, laid_out<out_in>, laid_out<in_out.gate_up()>, laid_out<out_in.up_gate()>,
+                   laid_out<in_out.interleaved(5)>, laid_out<out_in.interleaved(1)>) {
   constexpr std::size_t tokens = 12;
   using plain = swiglu::mlp<float, dims{.hidden = 24, .intermediate = 80, .tokens = tokens}>;
   using other = swiglu::mlp<float, dims{.hidden = 24, .intermediate = 80, .tokens = tokens, .layout = Layout::value}>;
@@ -118,8 +119,8 @@ void step_on(const Batch& b, const typename Layer::weights& w, Results& r, typen
 constexpr std::size_t width = 160;  // of the whole layer whose halves the ranks hold
 using whole = swiglu::mlp<float, dims{.hidden = hidden, .intermediate = width}>;
 template <class Layout>
-using half = swiglu::mlp<
-    float, dims{.hidden = hidden, .intermediate = width, .tensor_parallel = 2, .layout = Layout::value}>;
+using half =
+    swiglu::mlp<float, dims{.hidden = hidden, .intermediate = width, .tensor_parallel = 2, .layout = Layout::value}>;
 
 /// Whether rank (d, t) of a 2 x 2 mesh gets its own part, and then a step with the bits of [in, out]; `own` gets its
 /// weights.
@@ -188,6 +189,107 @@ TEST_CASE("weights and gradients of a packed layout that do not fit are refused"
   narrow::workspace ws(2);
   CHECK_THROWS_WITH_AS(narrow::forward(x, w, s, ws, out), "swiglu: w.gate_up: rows: expected 32, got 31",
                        swiglu::shape_error);
+}
+
+/// Packed weights whose rows lie further apart than they are long, in memory that ends where they do.
+template <weight_layout L>
+struct pitched {
+  using shapes = swiglu::layout_detail::shapes<L, hidden, intermediate>;
+  static constexpr std::size_t pitch = shapes::pair_cols + 10;
+  test::guarded<float> gate_up{shapes::pair_rows, shapes::pair_cols, pitch};
+  swiglu::tensor<float, shapes::cols, shapes::rows> down;
+
+  swiglu::weights_view<float, hidden, intermediate, L> view() {
+    return {swiglu::view<float, shapes::pair_rows, shapes::pair_cols>(gate_up.data(), {}, pitch), down.view()};
+  }
+};
+
+TEST_CASE_TEMPLATE("packed weights and gradients with a row pitch", Layout, laid_out<in_out.gate_up()>,
+                   laid_out<in_out.interleaved(1)>, laid_out<in_out.interleaved(5)>, laid_out<out_in.interleaved(1)>,
+                   laid_out<out_in.interleaved(5)>) {
+  constexpr weight_layout L = Layout::value;
+  const test::batch_of<layer<plain_layout>> b(19);
+  pitched<L> w, g;
+  auto weights = w.view(), gradients = g.view();
+  test::each_weight<L>(weights, b.w, [](float& to, float from) { to = from; });
+  test::results_of<layer<plain_layout>> r(19);
+  typename layer<Layout>::saved s(19);
+  typename layer<Layout>::workspace ws(19);
+  layer<Layout>::forward(b.x, weights, s, ws, r.out);
+  layer<Layout>::backward(b.grad_out, b.x, weights, s, ws, r.grad_x, gradients);
+  test::each_weight<L>(gradients, r.grad, [](float from, float& to) { to = from; });
+  CHECK(same_bits(r, test::step<layer<plain_layout>>(b)));
+  CHECK(w.gate_up.intact());
+  CHECK(g.gate_up.intact());
+}
+
+TEST_CASE("a pitch that is no whole pairs of blocks is refused before anything is written") {
+  using interleaved = layer<laid_out<in_out.interleaved(5)>>;
+  const test::batch_of<layer<plain_layout>> b(3);
+  const auto good = test::to_layout<in_out.interleaved(5)>(b.w);
+  swiglu::tensor<float, hidden, 2 * intermediate + 5> wide;
+  swiglu::tensor<float, intermediate, hidden> down;
+  const swiglu::weights_view<float, hidden, intermediate, in_out.interleaved(5)> bad{
+      swiglu::view<float, hidden, 2 * intermediate>(wide.data(), {}, 2 * intermediate + 5), down.view()};
+  test::results_of<layer<plain_layout>> r(3, 7);
+  interleaved::saved s(3);
+  interleaved::workspace ws(3);
+  interleaved::forward(b.x, good, s, ws, r.out);
+  r.set(7);
+  CHECK_THROWS_AS(interleaved::forward(b.x, bad, s, ws, r.out), swiglu::shape_error);
+  CHECK_THROWS_AS(interleaved::backward(b.grad_out, b.x, good, s, ws, r.grad_x, bad), swiglu::shape_error);
+  CHECK(same_bits(r, test::results_of<layer<plain_layout>>(3, 7)));
+}
+
+TEST_CASE("packed gradients are scattered by the rows of the matrix in memory, and accumulated after their sum") {
+  constexpr weight_layout L = in_out.interleaved(2);
+  constexpr std::size_t inputs = 8, outputs = 12, tokens = 5, ranks = 2;
+  using other = swiglu::mlp<float, dims{.hidden = inputs, .intermediate = outputs, .layout = L}>;
+  using plain = swiglu::mlp<float, dims{.hidden = inputs, .intermediate = outputs}>;
+  const test::batch_of<plain> b(tokens);
+  const auto w = test::to_layout<L>(b.w);
+  struct share {
+    swiglu::tensor<float, inputs / ranks, 2 * outputs> gate_up;
+    swiglu::tensor<float, outputs / ranks, inputs> down;
+  };
+  std::array<share, ranks> shares;
+  std::array<other::gradients, ranks> twice;
+  swiglu::run_ranks(static_cast<int>(ranks), 1, [&](auto& axes) {
+    const auto rank = static_cast<std::size_t>(axes.data.rank());
+    swiglu::tensor<float, swiglu::dynamic, inputs> out(tokens), grad_x(tokens);
+    other::saved s(tokens);
+    other::workspace ws(tokens);
+    other::forward(b.x, w, s, ws, out, axes);
+    other::backward<swiglu::reductions{.grad_w = swiglu::reduction::reduce_scatter}>(b.grad_out, b.x, w, s, ws, grad_x,
+                                                                                     shares[rank], axes);
+    other::backward(b.grad_out, b.x, w, s, ws, grad_x, twice[rank], axes);
+    other::backward(b.grad_out, b.x, w, s, ws, grad_x, swiglu::accumulate(twice[rank]), axes);
+  });
+  // Two ranks with the same batch: each sum is twice the gradient of one, without rounding.
+  const auto one = test::to_layout<L>(test::step<plain>(b).grad);
+  bool scattered = true, accumulated = true;
+  for (std::size_t r = 0; r < inputs; ++r)
+    for (std::size_t c = 0; c < 2 * outputs; ++c) {
+      const float expected = 2 * one.gate_up(r, c);
+      scattered = scattered && shares[r / 4].gate_up(r % 4, c) == expected;
+      accumulated = accumulated && twice[0].gate_up(r, c) == 2 * expected && twice[1].gate_up(r, c) == 2 * expected;
+    }
+  for (std::size_t r = 0; r < outputs; ++r)
+    for (std::size_t c = 0; c < inputs; ++c)
+      scattered = scattered && shares[r / 6].down(r % 6, c) == 2 * one.down(r, c);
+  CHECK(scattered);
+  CHECK(accumulated);
+}
+
+TEST_CASE("a shard that does not fit is refused before anything is copied") {
+  swiglu::weights<float, 4, 12, in_out.interleaved(2)> global;
+  swiglu::weights<float, 4, 6, in_out.interleaved(2)> local;
+  global.gate_up(0, 0) = 1;
+  CHECK_THROWS_AS(swiglu::shard_weights(global, 2, local), swiglu::shape_error);
+  CHECK_THROWS_AS(swiglu::shard_weights(global, static_cast<std::size_t>(-1), local), swiglu::shape_error);
+  swiglu::weights<float, 5, 12, in_out.interleaved(2)> taller;
+  CHECK_THROWS_AS(swiglu::shard_weights(taller, 0, local), swiglu::shape_error);
+  CHECK(local.gate_up(0, 0) == 0);
 }
 
 TEST_CASE("interleaved views") {

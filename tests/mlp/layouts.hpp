@@ -14,7 +14,8 @@ template <swiglu::weight_layout L, class Laid, class Plain, class F>
 void each_weight(Laid& laid, Plain& plain, F f) {
   const auto pairs = [&](const auto& m, auto& in_out) {
     for (std::size_t r = 0; r < in_out.rows(); ++r)
-      for (std::size_t c = 0; c < in_out.cols(); ++c) L.is_out_in() ? f(m(c, r), in_out(r, c)) : f(m(r, c), in_out(r, c));
+      for (std::size_t c = 0; c < in_out.cols(); ++c)
+        L.is_out_in() ? f(m(c, r), in_out(r, c)) : f(m(r, c), in_out(r, c));
   };
   pairs(swiglu::gate_of<L>(laid), plain.gate);
   pairs(swiglu::up_of<L>(laid), plain.up);

@@ -25,7 +25,8 @@ template <class T, std::size_t... E>
 footprint footprint_of(const view<T, E...>& v) {
   return {reinterpret_cast<std::uintptr_t>(v.data()), v.pitch() * sizeof(T), v.cols() * sizeof(T), v.rows()};
 }
-/// Blocks at equal distances, since a row of the memory is whole pairs of blocks.
+/// Blocks at equal distances, since a row of the memory is whole pairs of blocks. What lies between two rows, or behind
+/// the last row of a block, is taken for part of the matrix: it errs on the side of yes.
 template <class T, std::size_t Rows, std::size_t Cols, along Axis>
 footprint footprint_of(const interleaved_view<T, Rows, Cols, Axis>& v) {
   const auto begin = reinterpret_cast<std::uintptr_t>(v.data());

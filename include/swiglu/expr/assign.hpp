@@ -50,7 +50,8 @@ inline constexpr bool writes_transpose<marked_destination<V, Accumulate, NoAlias
 
 template <class X>
 concept destination = is_marked<std::remove_cvref_t<X>> || detail::is_view<std::remove_cvref_t<X>> ||
-    detail::is_interleaved<std::remove_cvref_t<X>> || is_panel_view<std::remove_cvref_t<X>> || is_owner<std::remove_cvref_t<X>>;
+    detail::is_interleaved<std::remove_cvref_t<X>> || is_panel_view<std::remove_cvref_t<X>> ||
+    is_owner<std::remove_cvref_t<X>>;
 
 template <bool Accumulate, bool NoAlias, class X>
 [[gnu::always_inline]] inline auto as_destination(X&& x) {

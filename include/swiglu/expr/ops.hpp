@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// The words of the language: what one writes to build nodes. Operands are tensors, views, panels, numbers (beside a
-// matrix) and expressions; a tensor is held by reference to its memory, an expression by value.
+// The words of the language: what one writes to build nodes. Operands are tensors, views (interleaved ones too),
+// panels, numbers (beside a matrix) and expressions; a tensor is held by reference to its memory, an expression by
+// value.
 
 #include <concepts>
 #include <cstddef>
@@ -193,21 +194,33 @@ template <impl::matrix_operand Lhs>
   return impl::transposed(impl::as_node(std::forward<Lhs>(a)));
 }
 
+namespace impl {
+template <class Leaf>
+struct vector_of_a_broadcast {
+  static_assert(
+      !requires(const Leaf& l) { l.source.block(); },
+      "swiglu: the vector of broadcast_row and broadcast_column cannot be interleaved");
+};
+}  // namespace impl
+
 /// The vector v [n] as every row of a matrix [any, n].
 template <impl::matrix_operand Lhs>
 [[gnu::always_inline]] inline auto broadcast_row(Lhs&& v) {
   const auto leaf = impl::as_node(std::forward<Lhs>(v));
+  (void)sizeof(impl::vector_of_a_broadcast<std::remove_const_t<decltype(leaf)>>);
   return broadcast_leaf<decltype(leaf.source), false>(leaf.source);
 }
 /// The vector v [n] as every column of a matrix [n, any].
 template <impl::matrix_operand Lhs>
 [[gnu::always_inline]] inline auto broadcast_column(Lhs&& v) {
   const auto leaf = impl::as_node(std::forward<Lhs>(v));
+  (void)sizeof(impl::vector_of_a_broadcast<std::remove_const_t<decltype(leaf)>>);
   return broadcast_leaf<decltype(leaf.source), true>(leaf.source);
 }
 
 /// The matrix product a b: [m, k] x [k, n] -> [m, n]. `Name` gives it an identity (see product_node). Operands are
-/// tensors, views and panels, or transposes of them. Throws shape_error if the depths, known at run time, differ.
+/// tensors, views and panels, or transposes of them; b may be an interleaved_view too. Throws shape_error if the
+/// depths, known at run time, differ.
 template <name Name = name{""}, impl::matrix_operand Lhs, impl::matrix_operand Rhs>
 [[gnu::always_inline]] inline auto product(Lhs&& a, Rhs&& b) {
   using L = impl::node_of<Lhs>;

@@ -71,25 +71,30 @@ template <class To, std::size_t Rows, std::size_t Columns, class M>
 
 template <class W, weight_layout L>
 struct weights_and_layout {
-  static constexpr bool packed = requires(W& w) { w.gate_up, w.down; }, separate = requires(W& w) {
-    w.gate, w.up, w.down;
-  };
-  static_assert(L.is_packed() ? packed : separate,
-                "swiglu: mlp: the layout of the layer (second argument) packs gate and up in one matrix, and the weights "
-                "or gradients (first argument) have no gate_up, or it does not, and they have no gate and up");
+  static constexpr bool packed = requires(W & w) { w.gate_up, w.down; };
+  static constexpr bool separate = requires(W & w) { w.gate, w.up, w.down; };
+  static_assert(
+      L.is_packed() ? packed : separate,
+      "swiglu: mlp: the layout of the layer (second argument) packs gate and up in one matrix, and the weights "
+      "or gradients (first argument) have no gate_up, or it does not, and they have no gate and up");
 };
 
 /// The weights in memory, their shapes checked, with the extents that the kernels are compiled for.
 template <class View, dims D, class W>
 [[gnu::always_inline]] inline View weights_in_memory(const W& w) {
   (void)sizeof(weights_and_layout<const W, D.layout>);
+  (void)sizeof(layout_detail::layout_of_weights<W, D.layout>);
   using s = layout_detail::shapes<D.layout, D.hidden, D.local_intermediate()>;
-  const auto down = parameter<decltype(View::down), s::cols, s::rows>("w.down", w.down);
-  if constexpr (D.layout.is_packed())
-    return {parameter<decltype(View::gate_up), s::pair_rows, s::pair_cols>("w.gate_up", w.gate_up), down};
-  else
+  if constexpr (D.layout.is_packed()) {
+    const View all{parameter<decltype(View::gate_up), s::pair_rows, s::pair_cols>("w.gate_up", w.gate_up),
+                   parameter<decltype(View::down), s::cols, s::rows>("w.down", w.down)};
+    (void)gate_of<D.layout>(all);  // throws if the pitch does not allow for it
+    return all;
+  } else {
     return {parameter<decltype(View::gate), s::rows, s::cols>("w.gate", w.gate),
-            parameter<decltype(View::up), s::rows, s::cols>("w.up", w.up), down};
+            parameter<decltype(View::up), s::rows, s::cols>("w.up", w.up),
+            parameter<decltype(View::down), s::cols, s::rows>("w.down", w.down)};
+  }
 }
 
 /// The weights as the mathematics has them, [inputs, outputs], for kernels to read or (`Target`) to write, however they
@@ -162,14 +167,21 @@ struct gradient_matrices {
 template <real T, dims D, reduction How, bool Accumulate, class G>
 gradient_matrices<T, D> gradients(G& g, std::size_t ranks) {
   (void)sizeof(weights_and_layout<G, D.layout>);
+  (void)sizeof(layout_detail::layout_of_weights<G, D.layout>);
   using s = layout_detail::shapes<D.layout, D.hidden, D.local_intermediate()>;
-  const auto down = gradient<s::cols, s::rows, How, Accumulate>("backward: gradient of down", g.down, ranks);
-  if constexpr (D.layout.is_packed())
-    return {{gradient<s::pair_rows, s::pair_cols, How, Accumulate>("backward: gradient of gate_up", g.gate_up, ranks),
-             down}};
-  else
+  const auto down = [&] {
+    return gradient<s::cols, s::rows, How, Accumulate>("backward: gradient of down", g.down, ranks);
+  };
+  if constexpr (D.layout.is_packed()) {
+    gradient_matrices<T, D> all{
+        {gradient<s::pair_rows, s::pair_cols, How, Accumulate>("backward: gradient of gate_up", g.gate_up, ranks),
+         down()}};
+    if (!all.matrix[0].staged()) (void)layout_detail::half_of<D.layout, 0>(all.matrix[0].to());
+    return all;
+  } else {
     return {{gradient<s::rows, s::cols, How, Accumulate>("backward: gradient of gate", g.gate, ranks),
-             gradient<s::rows, s::cols, How, Accumulate>("backward: gradient of up", g.up, ranks), down}};
+             gradient<s::rows, s::cols, How, Accumulate>("backward: gradient of up", g.up, ranks), down()}};
+  }
 }
 
 template <class Result, class Input>

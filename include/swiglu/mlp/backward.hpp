@@ -96,8 +96,8 @@ void backward_kernels_of_x(On on, const G& grad_out, const X& x, const W& w,
   }
 }
 
-/// The weight gradients. With panels nothing but x is packed: the activations are panels. The destinations say whether
-/// they are overwritten or accumulated.
+/// The weight gradients. With panels nothing but x is packed, or copied into panels: the activations are panels. The
+/// destinations say whether they are overwritten or accumulated.
 template <class On, class X, real T, schedule S, std::size_t Rows, std::size_t Hidden, std::size_t Cols, class Gate,
           class Up, class Down>
 void backward_kernels_of_w(On on, const X& x, const layer_values<T, S, true, Rows, Cols>& s,

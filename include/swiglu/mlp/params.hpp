@@ -43,7 +43,8 @@ struct weights_view {
   }
   /// Views of no memory, for those who only ask for shapes.
   static weights_view without_memory(std::size_t hidden, std::size_t intermediate) {
-    const extents<dynamic, dynamic> of_gate = shapes::of_gate(hidden, intermediate), of_down{of_gate.cols(), of_gate.rows()};
+    const extents<dynamic, dynamic> of_gate = shapes::of_gate(hidden, intermediate),
+                                    of_down{of_gate.cols(), of_gate.rows()};
     return {{nullptr, of_gate}, {nullptr, of_gate}, {nullptr, of_down}};
   }
   /// Read-only views of the same weights.
@@ -65,8 +66,10 @@ struct weights_view<T, Hidden, Intermediate, L> {
     f(gate_up), f(down);
   }
   static weights_view without_memory(std::size_t hidden, std::size_t intermediate) {
-    const extents<dynamic, dynamic> of_gate = shapes::of_gate(hidden, intermediate), of_down{of_gate.cols(), of_gate.rows()};
-    const extents<dynamic, dynamic> of_both{of_gate.rows() * (L.is_out_in() ? 2 : 1), of_gate.cols() * (L.is_out_in() ? 1 : 2)};
+    const extents<dynamic, dynamic> of_gate = shapes::of_gate(hidden, intermediate),
+                                    of_down{of_gate.cols(), of_gate.rows()};
+    const extents<dynamic, dynamic> of_both{of_gate.rows() * (L.is_out_in() ? 2 : 1),
+                                            of_gate.cols() * (L.is_out_in() ? 1 : 2)};
     return {{nullptr, of_both}, {nullptr, of_down}};
   }
   operator weights_view<const T, Hidden, Intermediate, L>() const requires(!std::is_const_v<T>) {
@@ -126,9 +129,8 @@ namespace params_detail {
 template <class G>
 concept gradient_struct = requires(G& g) {
   g.gate, g.up, g.down;
-} || requires(G& g) {
-  g.gate_up, g.down;
-};
+}
+|| requires(G& g) { g.gate_up, g.down; };
 }  // namespace params_detail
 
 /// The gradients of this call replace what `g` holds. The default.

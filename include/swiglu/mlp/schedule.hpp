@@ -36,7 +36,7 @@ struct schedule {
   bool checkpoint = false;
   transposition transposes = transposition::packed;
   branches grad_x = branches::one_contraction;
-  /// The three weight gradients in one call of the communicator, or in one each.
+  /// The weight gradients in one call of the communicator, or in one each.
   bool bundle = true;
   /// Whether the sum of grad_x travels while the weight gradients are computed.
   bool overlap = true;

@@ -2,7 +2,8 @@
 #pragma once
 
 // Cutting global tensors into a rank's pieces and putting them back: gate and up by outputs and down by inputs over the
-// tensor axis, whatever their layout, activations by batch over the data axis. No communication: each function knows one rank.
+// tensor axis, whatever their layout, activations by batch over the data axis. No communication: each function knows
+// one rank.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,23 +22,23 @@ void copy_rows(const From& from, const To& to) {
     std::copy_n(from.data() + r * from.pitch(), to.cols(), to.data() + r * to.pitch());
 }
 
-/// Rows (or columns) first .. first + count - 1 of an interleaved matrix.
+/// A part of an interleaved matrix.
 template <class M>
 struct interleaved_part {
   M whole;
-  std::size_t row, col, part_rows, part_cols;
+  std::size_t first_row, part_rows, first_col, part_cols;
 
   std::size_t rows() const { return part_rows; }
   std::size_t cols() const { return part_cols; }
-  auto& operator()(std::size_t r, std::size_t c) const { return whole(row + r, col + c); }
+  auto& operator()(std::size_t r, std::size_t c) const { return whole(first_row + r, first_col + c); }
 };
-/// The part of a matrix that starts at (row, col).
+/// The part [rows, cols] of a matrix that starts at (row, col). Throws shape_error past the end.
 template <class M>
 auto part_of(const M& m, std::size_t row, std::size_t rows, std::size_t col, std::size_t cols) {
   if constexpr (detail::is_interleaved<M>) {
-    check_extent("shard: rows", row + rows, std::min(m.rows(), row + rows));
-    check_extent("shard: columns", col + cols, std::min(m.cols(), col + cols));
-    return interleaved_part<M>{m, row, col, rows, cols};
+    if (row > m.rows() || rows > m.rows() - row) throw shape_error("shard: end of the rows", m.rows(), row + rows);
+    if (col > m.cols() || cols > m.cols() - col) throw shape_error("shard: end of the columns", m.cols(), col + cols);
+    return interleaved_part<M>{m, row, rows, col, cols};
   } else {
     return m.row_block(row, rows).column_block(col, cols);
   }
@@ -52,18 +53,23 @@ void copy_matrix(const From& from, const To& to) {
   }
 }
 
-/// f(part of the global matrix, the rank's own matrix) for gate, up and down.
+/// f(part of the global matrix, the rank's own matrix) for gate, up and down, after all three have been checked.
 template <class Global, class Local, class F>
 void each_part(Global& global, std::size_t rank, Local& local, const F& f) {
   constexpr weight_layout layout = Local::layout;
-  const auto cut = [&](const auto& whole, const auto& own, bool by_rows) {
-    const std::size_t rows = own.rows(), cols = own.cols();
+  const auto part = [&](const auto& whole, const auto& own, bool by_rows) {
+    const std::size_t rows = own.rows(), cols = own.cols(), extent = by_rows ? rows : cols;
     check_extent("shard: the extent that is not cut", by_rows ? cols : rows, by_rows ? whole.cols() : whole.rows());
-    f(part_of(whole, by_rows ? rank * rows : 0, rows, by_rows ? 0 : rank * cols, cols), own);
+    const std::size_t ranks = (by_rows ? whole.rows() : whole.cols()) / extent;
+    if (rank >= ranks) throw shape_error("shard: ranks that the extent has room for", rank + 1, ranks);
+    return part_of(whole, by_rows ? rank * rows : 0, rows, by_rows ? 0 : rank * cols, cols);
   };
-  cut(gate_of<layout>(global), gate_of<layout>(local), layout.is_out_in());
-  cut(up_of<layout>(global), up_of<layout>(local), layout.is_out_in());
-  cut(down_of<layout>(global), down_of<layout>(local), !layout.is_out_in());
+  const auto own_gate = gate_of<layout>(local), own_up = up_of<layout>(local);
+  const auto own_down = down_of<layout>(local);
+  const auto gate = part(gate_of<layout>(global), own_gate, layout.is_out_in());
+  const auto up = part(up_of<layout>(global), own_up, layout.is_out_in());
+  const auto down = part(down_of<layout>(global), own_down, !layout.is_out_in());
+  f(gate, own_gate), f(up, own_up), f(down, own_down);
 }
 
 /// The part of n that each of `size` ranks gets; throws shape_error if it does not divide.

@@ -16,7 +16,7 @@ inline namespace SWIGLU_ABI {
 
 /// Whether a layer of static shape is small: the operands of each of its contractions fit into half of L2. Small layers
 /// keep their activations row-major, in static shapes, from which expr/direct.hpp makes kernels without packing or
-/// blocking.
+/// blocking (of interleaved weights it makes none).
 template <real T>
 constexpr bool is_small(std::size_t tokens, std::size_t hidden, std::size_t intermediate) {
   if (tokens == dynamic || tokens == 0) return false;

@@ -14,7 +14,7 @@
 namespace {
 
 constexpr std::size_t hidden = 24, intermediate = 40, layer = 3;
-using mlp = swiglu::mlp<float, swiglu::dims{.hidden = hidden, .intermediate = intermediate}>;
+using mlp = llama::mlp<hidden, intermediate>;
 
 std::vector<float> numbers(std::size_t n, unsigned seed) {
   std::vector<float> values(n);
@@ -63,13 +63,13 @@ TEST_CASE("a layer of a checkpoint computes what plain loops over its tensors co
   }
 }
 
-TEST_CASE("rows of the file are columns of the weights") {
+TEST_CASE("the weights are those of the file, row by row") {
   const temporary_folder folder;
   safetensors::reader file(make_file(folder, "F32"));
   const auto w = llama::read_layer<hidden, intermediate>(file, layer);
   const std::vector<float> gate = numbers(hidden * intermediate, 1), down = numbers(hidden * intermediate, 3);
-  CHECK(w.gate(2, 7) == gate[7 * hidden + 2]);
-  CHECK(w.down(7, 2) == down[2 * intermediate + 7]);
+  CHECK(w.gate(7, 2) == gate[7 * hidden + 2]);
+  CHECK(w.down(2, 7) == down[2 * intermediate + 7]);
 }
 
 TEST_CASE("another layer, other extents and shapes that do not belong together are refused") {
