@@ -15,8 +15,10 @@ namespace swiglu {
 /// What the blocks of an interleaved matrix are made of.
 enum class along { rows, columns };
 
+namespace detail {
 /// Where row, or column, i is in memory of which every other block belongs to another matrix.
 constexpr std::size_t interleaved_place(std::size_t i, std::size_t block) { return i + i / block * block; }
+}  // namespace detail
 
 /// Borrowed: a matrix [Rows, Cols] whose rows (or columns) i have their place i + i / block * block in row-major memory
 /// with `pitch` elements from row to row. Shallow constness, like view.
@@ -62,7 +64,7 @@ class interleaved_view {
   bool consecutive(std::size_t n) const { return Axis == along::rows || block_ % n == 0; }
 
  private:
-  std::size_t place(std::size_t i) const { return interleaved_place(i, block_); }
+  std::size_t place(std::size_t i) const { return detail::interleaved_place(i, block_); }
 
   T* data_;
   std::size_t pitch_, block_;

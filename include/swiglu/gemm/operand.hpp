@@ -44,7 +44,7 @@ struct right_operand {
 
   bool interleaved() const { return row_block != 0 || column_block != 0; }
   /// The place of row, or column, i.
-  static std::size_t place(std::size_t i, std::size_t block) { return block == 0 ? i : interleaved_place(i, block); }
+  static std::size_t place(std::size_t i, std::size_t block) { return block == 0 ? i : detail::interleaved_place(i, block); }
 
   /// The block that starts at (k, column): its address, and the distance of the memory's rows in it. In panels it is
   /// valid up to the end of a run, or of a block.
