@@ -45,7 +45,8 @@ class interleaved_view {
 
   /// A view of the same elements, read-only or with more or fewer extents static. Throws shape_error on a mismatch.
   template <class U, std::size_t R, std::size_t C>
-    requires(std::convertible_to<U (*)[], T (*)[]> && !std::same_as<interleaved_view<U, R, C, Axis>, interleaved_view>)
+    requires(std::convertible_to<U (*)[], T (*)[]>&& std::constructible_from<extents_type, extents<R, C>> &&
+             !std::same_as<interleaved_view<U, R, C, Axis>, interleaved_view>)
   interleaved_view(interleaved_view<U, R, C, Axis> v)  // NOLINT: a conversion
       : interleaved_view(v.data(), extents_type(v.shape()), v.pitch(), v.block()) {}
 

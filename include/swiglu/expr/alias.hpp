@@ -60,20 +60,22 @@ inline bool overlap(const footprint& a, const footprint& b) {
 }
 
 /// Whether writing `to` may change what the expression reads later. Reading the element that is being written is safe.
-template <class View>
-bool disturbs(const footprint& to, const view_leaf<View>& e) {
+template <class Leaf>
+bool disturbs_elsewhere(const footprint& to, const Leaf& e) {
   const footprint from = footprint_of(e.source);
   return from != to && overlap(to, from);
+}
+template <class View>
+bool disturbs(const footprint& to, const view_leaf<View>& e) {
+  return disturbs_elsewhere(to, e);
 }
 template <class View>
 bool disturbs(const footprint& to, const interleaved_leaf<View>& e) {
-  const footprint from = footprint_of(e.source);
-  return from != to && overlap(to, from);
+  return disturbs_elsewhere(to, e);
 }
 template <class View>
 bool disturbs(const footprint& to, const panel_leaf<View>& e) {
-  const footprint from = footprint_of(e.source);
-  return from != to && overlap(to, from);
+  return disturbs_elsewhere(to, e);
 }
 template <class Leaf>
 bool disturbs(const footprint& to, const transposed_leaf<Leaf>& e) {

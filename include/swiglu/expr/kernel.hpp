@@ -83,17 +83,6 @@ template <bool Whole, class View>
       x.store_partial(p, at.n);
   }
 }
-template <bool Whole, class View>
-[[gnu::always_inline]] inline pack<typename View::value_type> load(const View& from, place<Whole> at) {
-  using V = pack<typename View::value_type>;
-  if constexpr (is_panel_view<View>)
-    return V::load(from.at(at.row, at.col));
-  else if constexpr (detail::is_interleaved<View>)
-    return load_register(from, at);
-  else
-    return Whole ? V::load(from.data() + at.row * from.pitch() + at.col)
-                 : V::load_partial(from.data() + at.row * from.pitch() + at.col, at.n);
-}
 
 /// Calls f<G, P, First>(argument) for every gate G that is computed, inner ones before outer ones. The register of its
 /// argument is argument.value<P, First>(context, place).
@@ -130,7 +119,7 @@ template <class Plan, real T, class Context, bool Whole, class... Assigned>
   [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
     std::array<pack<T>, sizeof...(Assigned)> values{
         assigned.from.template value<Plan::products_before(Nth), Plan::gates_before(Nth)>(context, at)...};
-    ((values[Nth] = Assigned::accumulate ? load(assigned.to, at) + values[Nth] : values[Nth]), ...);
+    ((values[Nth] = Assigned::accumulate ? load_register(assigned.to, at) + values[Nth] : values[Nth]), ...);
     (store(assigned.to, at, values[Nth]), ...);
   }
   (std::index_sequence_for<Assigned...>{});

@@ -80,18 +80,25 @@ inline std::size_t join_at_run_time(std::string_view what, std::size_t a, std::s
   return a;
 }
 
-/// A register of an interleaved matrix.
+/// A register of a matrix in any memory. Of panels it is always a whole one: the padding is there.
 template <bool Whole, class View>
 [[gnu::always_inline]] inline pack<typename View::value_type> load_register(const View& from, place<Whole> at) {
   using V = pack<typename View::value_type>;
-  const std::size_t n = Whole ? V::size : at.n;
-  if (from.consecutive(V::size)) {
-    const auto* p = from.at(at.row, at.col);
-    return Whole ? V::load(p) : V::load_partial(p, n);
+  if constexpr (is_panel_view<View>) {
+    return V::load(from.at(at.row, at.col));
+  } else if constexpr (detail::is_view<View>) {
+    const auto* p = from.data() + at.row * from.pitch() + at.col;
+    return Whole ? V::load(p) : V::load_partial(p, at.n);
+  } else {
+    const std::size_t n = Whole ? V::size : at.n;
+    if (from.consecutive(V::size)) {
+      const auto* p = from.at(at.row, at.col);
+      return Whole ? V::load(p) : V::load_partial(p, n);
+    }
+    alignas(alignment) typename View::value_type lanes[V::size] = {};
+    for (std::size_t i = 0; i < n; ++i) lanes[i] = from(at.row, at.col + i);
+    return V::load(lanes);
   }
-  alignas(alignment) typename View::value_type lanes[V::size] = {};
-  for (std::size_t i = 0; i < n; ++i) lanes[i] = from(at.row, at.col + i);
-  return V::load(lanes);
 }
 
 }  // namespace impl
@@ -109,8 +116,7 @@ struct view_leaf : node {
   std::size_t cols() const { return source.cols(); }
   template <std::size_t, std::size_t, class Context, bool Whole>
   [[gnu::always_inline]] pack<value_type> value(Context&, place<Whole> at) const {
-    const auto* p = source.data() + at.row * source.pitch() + at.col;
-    return Whole ? pack<value_type>::load(p) : pack<value_type>::load_partial(p, at.n);
+    return impl::load_register(source, at);
   }
 };
 
@@ -144,7 +150,7 @@ struct panel_leaf : node {
   std::size_t cols() const { return source.cols(); }
   template <std::size_t, std::size_t, class Context, bool Whole>
   [[gnu::always_inline]] pack<value_type> value(Context&, place<Whole> at) const {
-    return pack<value_type>::load(source.at(at.row, at.col));
+    return impl::load_register(source, at);
   }
 };
 
